@@ -54,8 +54,7 @@ static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
     qsf_device_head_done(&e->head, &e->b);
-    for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
-        if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
+    for (uint32_t i = 0; e->layers && i < e->end - e->first; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
@@ -89,8 +88,10 @@ static void device_undo(device_executor *e)
 /* The device's layer that has this layer of the cache; NULL: it is the CPU's. */
 static qsf_device_layer *layer_of_kv(device_executor *e, uint32_t kv)
 {
-    for (uint32_t i = e->first; i < e->end; i++)
-        if (qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return &e->layers[i - e->first];
+    for (uint32_t i = e->first; i < e->end; i++) {
+        qsf_device_layer *l = &e->layers[i - e->first];
+        if (l->kv && qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return l;
+    }
     return NULL;
 }
 
@@ -114,6 +115,7 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     e->cpu_does->kv_copy(e->cpu, to, from);
     /* An error is the device's loss, which the next batch reports. */
     for (uint32_t i = 0; i < e->end - e->first; i++) {
+        if (!e->layers[i].kv) continue;
         if (d->copy(d->user, spare, 0, e->layers[i].kv, from * n, n, &err)) return;
         if (d->copy(d->user, e->layers[i].kv, to * n, spare, 0, n, &err)) return;
     }
@@ -199,6 +201,8 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
                 entry[2 * n] = q->blocks[i];
                 entry[2 * n + 1] = q->places[i];
             }
+            entry[2 * n] = q->length;
+            entry[2 * n++ + 1] = 0;
             e->chunks = QSF_MAX(e->chunks, (q->n + e->b.chunk_blocks - 1) / e->b.chunk_blocks);
         }
         const uint32_t row[] = { pos, first[s], q->n, q->blocks[qsf_kv_entry(q, pos)] };
@@ -213,7 +217,7 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
 static qsf_status upload_angles(device_executor *e, qsf_error *err)
 {
     const uint32_t rows = e->c->batch.n;
-    for (uint32_t i = 0; i < e->c->model->source->n_ropes && i < 2; i++) {
+    for (uint32_t i = 0; i < e->c->model->source->n_ropes; i++) {
         const qsf_rope *t = &e->c->ropes[i];
         float *to = (float *)(void *)e->words;
         const size_t n = (size_t)rows * t->half;
@@ -221,11 +225,31 @@ static qsf_status upload_angles(device_executor *e, qsf_error *err)
             to[2 * k] = t->cos[k];
             to[2 * k + 1] = t->sin[k];
         }
-        const qsf_status st = n ? e->d->write(e->d->user, e->b.of[QSF_DEVICE_ANGLES + i], 0, to, 8 * n, err)
-            : QSF_OK;
+        const qsf_device_range at = qsf_device_angles(&e->b, i);
+        const qsf_status st = n ? e->d->write(e->d->user, at.buffer, at.at, to, 8 * n, err) : QSF_OK;
         if (st) return st;
     }
     return QSF_OK;
+}
+
+static void copy_rows(const device_executor *e, const float *x, size_t ld, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(e->rows + (size_t)r * e->b.ld, x + r * ld, e->c->hp->n_embd * sizeof *x);
+}
+
+/* What layers read besides the stream, if tokens have embeddings for them. */
+static qsf_status upload_tokens(device_executor *e, qsf_error *err)
+{
+    const qsf_buffers *b = &e->c->on_cpu.b;
+    const qsf_device *d = e->d;
+    const uint32_t n = e->c->batch.n;
+    if (!e->b.tokens_ld) return QSF_OK;
+    assert(b->ld_table == e->b.tokens_ld);
+    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_TOKENS], 0, b->table,
+                                   (size_t)n * b->ld_table * sizeof *b->table, err);
+    copy_rows(e, b->x0, b->ld_embd, n);
+    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_X0], 0, e->rows, (size_t)n * e->b.ld * 4, err);
 }
 
 /* Rows of the CPU go to the device, or back. */
@@ -233,9 +257,8 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
 {
     qsf_rows at;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
-    if (st) return st;
-    for (uint32_t r = 0; r < at.n; r++)
-        memcpy(e->rows + (size_t)r * e->b.ld, at.x + r * at.ld, e->c->hp->n_embd * sizeof *at.x);
+    if (st || (st = upload_tokens(e, err))) return st;
+    copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
     e->here = true;
@@ -404,9 +427,10 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
+    e->b.ropes = e->c->ropes;
+    if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
     for (uint32_t i = 0; i < n; i++)
-        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
-            (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
+        if ((st = qsf_device_layer_compile(&e->b, &e->layers[i], e->first + i, err))) return st;
     qsf_rows logits;
     if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
     if ((st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err))) return st;
@@ -426,8 +450,19 @@ static const char *context_refused(const qsf_context *c)
     return c->lora.n_used ? "adapters" : NULL;
 }
 
-/* The longest run of layers that a device can compute.  left: the first of the others. */
-static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, char *left, size_t len)
+/* Layers that read keys of an earlier one, and that one, are on the same side. */
+static void keep_together(const qsf_source *s, uint32_t *first, uint32_t *end)
+{
+    uint32_t read = 0;
+    while (read < s->hp.n_layers && !s->layers[read].kv_read) read++;
+    if (read == s->hp.n_layers || (*first <= read && *end == s->hp.n_layers)) return;
+    *end = QSF_MAX(*first, QSF_MIN(*end, read));
+}
+
+/* The longest run of layers that a device can compute, of these the last `most`.  left: the first
+ * of the others. */
+static void find_layers(const qsf_context *c, uint32_t most, uint32_t *first, uint32_t *end, char *left,
+                        size_t len)
 {
     const qsf_source *s = c->model->source;
     uint32_t begin = 0;
@@ -440,6 +475,12 @@ static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, ch
         if (why) begin = i + 1;
         else if (i + 1 - begin > *end - *first) *first = begin, *end = i + 1;
     }
+    if (*end - *first > most) {
+        *first = *end - most;
+        if (!left[0]) qsf_format(left, len, "at most %u on the GPU", (unsigned)most);
+    }
+    keep_together(s, first, end);
+    if (*first == *end && !left[0]) qsf_format(left, len, "layers that read other layers' keys");
 }
 
 /* The context's layers [first, end) are the device's, which belongs to the context also after an
@@ -482,14 +523,10 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
         return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
                         (unsigned)devices->n);
     if (why) return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
-    find_layers(c, &first, &end, use.left, sizeof use.left);
+    find_layers(c, n_layers, &first, &end, use.left, sizeof use.left);
     if (first == end)
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
                         c->model->source->path, use.left);
-    if (end - first > n_layers) {
-        first = end - n_layers;
-        if (!use.left[0]) qsf_format(use.left, sizeof use.left, "at most %u on the GPU", (unsigned)n_layers);
-    }
     const qsf_status st = devices->open(devices, i, &d, &c->error);
     if (st) return st;
     if (d->wait) return move_layers(c, d, first, end, use.left);

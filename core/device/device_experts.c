@@ -17,16 +17,10 @@
 
 /* ---- what is possible ---- */
 
-static bool router_is_floats(const qsf_matrix *m)
-{
-    return m->form < 0 && (m->t.type == QSF_T_F32 || m->t.type == QSF_T_F16 || m->t.type == QSF_T_BF16);
-}
-
 static const char *expert_matrix_refused(const qsf_weights *w, int kind)
 {
-    qsf_matrix m = w->m[kind];
-    if (w->v[kind]) m.scale = 1;        /* each expert has its own */
-    return qsf_device_matrix_refused(&m);
+    const qsf_matrix *m = &w->m[kind];
+    return m->t.rows && m->form < 0 ? "experts of floats" : qsf_device_matrix_refused(m);
 }
 
 static const char *experts_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w,
@@ -38,35 +32,12 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
     (void)s;
     if (l->experts_beside) return "norms of its experts";
     if (l->experts_apart) return "the width of its experts";
-    if (l->router_early && !router_is_floats(router)) return "the type of its router";
-    if (!qsf_device_function(l)) return "its activation";
-    if (router->out_start || router->scale != 1) return "its router";
-    if (!router_is_floats(router) && (why = qsf_device_matrix_refused(router))) return why;
+    if ((why = qsf_device_matrix_refused(router))) return why;
     if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
         if ((why = expert_matrix_refused(w, kinds[i]))) return why;
     if (w->v[QSF_K_SHARED_ROUTER] && w->v[QSF_K_FFN_DOWN_BIAS]) return "a bias of its shared experts";
     return l->n_ff ? qsf_device_feed_forward_refused(l, w) : NULL;
-}
-
-/* ---- vectors ---- */
-
-static const struct expert_kind { uint8_t kind, bias; } expert_kinds[] = {
-    { QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS }, { QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS },
-    { QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS },
-};
-
-uint64_t qsf_device_experts_vectors(const qsf_device_buffers *b, const qsf_layer *l, const qsf_weights *w)
-{
-    const uint64_t align = b->d->info->binding_align;
-    const uint64_t some = qsf_round_up(l->n_experts * sizeof(float), align);
-    uint64_t bytes = 0;
-    if (l->feed_forward != QSF_FEED_FORWARD_EXPERTS) return 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(expert_kinds); i++) {
-        const uint64_t rows = w->m[expert_kinds[i].kind].t.rows;
-        bytes += some + (w->v[expert_kinds[i].bias] ? qsf_round_up(rows * sizeof(float), align) : 0);
-    }
-    return bytes + 3 * some;
 }
 
 /* ---- the choice ---- */
@@ -76,102 +47,36 @@ static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff !
 /* More rows than this are sorted by expert. */
 static bool rows_are_sorted(uint32_t n) { return n > QSF_WGSL_ROWS; }
 
-static qsf_status router_pipeline(qsf_device_buffers *b, qsf_device_step *s, bool many, qsf_error *err)
+static void step_router(qsf_device_maker *k)
 {
-    qsf_wgsl_text t;
-    qsf_wgsl_floats f = s->floats;
-    if (s->pipeline[many]) return QSF_OK;
-    f.rows = many ? 8 : 1;
-    qsf_pipeline_begin(&b->pipelines, &t);
-    qsf_wgsl_product_floats(&t, &f);
-    return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[many], err);
+    const qsf_device_to to = { QSF_DEVICE_ROUTE, k->b->route_ld, 0, false,
+                               qsf_device_scaled(k->b->source, k->number, QSF_K_ROUTER), 1 };
+    qsf_device_step_matrix(k, "router", &k->w->m[QSF_K_ROUTER], k->w->v[QSF_K_ROUTER_BIAS], &to);
 }
 
-static void router_batch(const qsf_device_step *s, void *numbers, uint32_t n)
+/* The logit of the shared experts' gate: a matrix of one row. */
+static void step_shared_gate(qsf_device_maker *k)
 {
-    (void)s;
-    ((qsf_wgsl_floats_numbers *)numbers)->n = n;
-}
-
-static qsf_status router_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
-                                  qsf_device_dispatch *out, qsf_error *err)
-{
-    const bool many = n > 4;
-    const qsf_status st = router_pipeline(b, s, many, err);
-    *out = (qsf_device_dispatch){ s->pipeline[many], s->group, s->wide, 1, many ? (n + 7) / 8 : n };
-    return st;
-}
-
-static const qsf_device_own router_does = { router_batch, router_dispatch };
-
-/* A matrix of floats, of `rows` rows. */
-typedef struct router_matrix {
-    const char *name;
-    qsf_wgsl_storage storage;
-    qsf_device_range w;
-    uint32_t rows;
-    const float *bias;
-} router_matrix;
-
-/* Rows of X or TMP times a matrix of floats, from column y_at of ROUTE on. */
-static void step_router(qsf_device_maker *k, const router_matrix *m, qsf_device_name from, uint32_t y_at)
-{
-    qsf_device_step *s;
     const uint32_t cols = k->b->source->hp.n_embd;
-    qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, m->name, &s);
-    *x = (qsf_wgsl_floats_numbers){ .rows = m->rows, .cols = cols, .x_ld = k->b->ld, .y_ld = k->b->route_ld,
-                                    .y_at = y_at };
-    s->own = &router_does;
-    s->wide = m->rows;
-    s->floats = (qsf_wgsl_floats){ .storage = m->storage, .bias = m->bias != NULL };
-    qsf_device_range ranges[5] = { { 0 }, m->w, qsf_device_all_of(k->b, from),
-                                   qsf_device_all_of(k->b, QSF_DEVICE_ROUTE) };
-    if (m->bias) ranges[4] = qsf_device_put_vector(k, m->bias, NULL, m->rows);
-    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
-        k->st = router_pipeline(k->b, s, many, k->err);
-    qsf_device_step_group(k, s, ranges, m->bias ? 5 : 4);
+    const qsf_matrix m = { .t = { .type = QSF_T_F32, .rows = 1, .cols = cols, .bytes = 4 * (uint64_t)cols,
+                                  .data = (const uint8_t *)k->w->v[QSF_K_SHARED_ROUTER] },
+                           .form = -1, .scale = 1 };
+    const qsf_device_to to = { QSF_DEVICE_ROUTE, k->b->route_ld, k->layer->n_experts, false, false, 1 };
+    const bool floats = k->w->m[QSF_K_ROUTER].form < 0 && !k->layer->router_early;
+    qsf_device_rows x = { .name = "gate norm", .a = QSF_DEVICE_X, .cols = cols, .ld = k->b->ld };
+    qsf_device_set_norm(k, &x, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
+    if (!floats) qsf_device_add_input_of(k, x, &m);
+    qsf_device_step_matrix(k, "gate of shared experts", &m, NULL, &to);
 }
 
-static void step_float_router(qsf_device_maker *k, qsf_device_name from)
+void qsf_device_experts_early(qsf_device_maker *k)
 {
-    const qsf_matrix *m = &k->w->m[QSF_K_ROUTER];
-    const qsf_wgsl_storage storage = m->t.type == QSF_T_F32 ? QSF_WGSL_F32
-        : m->t.type == QSF_T_F16 ? QSF_WGSL_F16 : QSF_WGSL_BF16;
-    const uint64_t bytes = (uint64_t)m->t.rows * m->t.cols * (storage == QSF_WGSL_F32 ? 4 : 2);
-    const router_matrix router = { "router", storage,
-                                   qsf_device_put_tiles(k, m->t.data, qsf_round_up(bytes, 4)), m->t.rows,
-                                   k->w->v[QSF_K_ROUTER_BIAS] };
-    step_router(k, &router, from, 0);
+    static const uint8_t router = QSF_K_ROUTER;
+    const qsf_device_rows x = { .name = "the router's input", .a = QSF_DEVICE_X, .ld = k->b->ld,
+                                .cols = k->b->source->hp.n_embd };
+    qsf_device_add_input(k, x, &router, 1);
+    step_router(k);
 }
-
-/* Logits of all experts, and of the shared ones' gate. */
-static void list_router(qsf_device_maker *k)
-{
-    const bool floats = router_is_floats(&k->w->m[QSF_K_ROUTER]), early = k->layer->router_early;
-    const float *gate = k->w->v[QSF_K_SHARED_ROUTER];
-    const uint32_t cols = k->b->source->hp.n_embd;
-    if ((floats && !early) || gate) {
-        const qsf_wgsl_rows r = {
-            .source = QSF_WGSL_FROM_FLOATS, .floats = true,
-            .norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
-            .bias = k->w->v[QSF_K_FFN_NORM_BIAS] != NULL,
-        };
-        qsf_device_step_rows(k, &r, "router norm", QSF_DEVICE_X, QSF_DEVICE_TMP, cols, k->b->ld,
-                             QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
-    }
-    if (!floats)
-        qsf_device_step_product(k, "router", QSF_K_ROUTER, QSF_K_ROUTER_BIAS, QSF_DEVICE_ROUTE,
-                                k->b->route_ld, false);
-    else if (!early)
-        step_float_router(k, QSF_DEVICE_TMP);
-    if (gate) {
-        const router_matrix m = { "gate of shared experts", QSF_WGSL_F32,
-                                  qsf_device_put_vector(k, gate, NULL, cols), 1, NULL };
-        step_router(k, &m, QSF_DEVICE_TMP, k->layer->n_experts);
-    }
-}
-
-void qsf_device_experts_early(qsf_device_maker *k) { step_float_router(k, QSF_DEVICE_X); }
 
 static qsf_status choice_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
                                   qsf_device_dispatch *out, qsf_error *err)
@@ -206,8 +111,8 @@ static void list_choice(qsf_device_maker *k)
     };
     s->own = &does;
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_ROUTE);
-    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, l->n_experts);
-    if (scales) ranges[n++] = qsf_device_put_vector(k, scales, NULL, l->n_experts);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, l->n_experts);
+    if (scales) ranges[n++] = qsf_device_put_vector(k, scales, l->n_experts);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOTS);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_choice_text(&t, &c);
@@ -286,13 +191,14 @@ typedef struct expert_product {
     uint32_t rows, y_ld;                /* of an expert; floats */
 } expert_product;
 
-/* The part of a matrix that experts [first, end) have. */
-static void step_part(qsf_device_maker *k, const expert_product *p, uint32_t first, uint32_t end)
+/* The part of a matrix that experts [first, end) have; with the scales and biases of all. */
+static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_device_range vectors[2],
+                      uint32_t first, uint32_t end)
 {
     static const qsf_device_own does = { experts_batch, experts_dispatch };
     const qsf_layer *l = k->layer;
     const qsf_matrix *m = &k->w->m[p->kind];
-    const float *scales = k->w->v[p->kind], *bias = k->w->v[p->bias];
+    const bool scales = k->w->v[p->kind] != NULL, bias = k->w->v[p->bias] != NULL;
     const uint64_t tile_row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
         tile = (uint64_t)first * p->rows / QSF_TILE_ROWS,
         tiles = qsf_ceil_div((uint64_t)end * p->rows, QSF_TILE_ROWS) - tile;
@@ -309,16 +215,16 @@ static void step_part(qsf_device_maker *k, const expert_product *p, uint32_t fir
     s->slots = l->n_used;
     s->n_experts = l->n_experts;
     s->wide = qsf_wgsl_expert_tiles(p->rows);
-    s->experts = (qsf_wgsl_experts){ .form = (qsf_form)m->form, .block = m->t.block, .scales = scales != NULL,
-                                     .bias = bias != NULL, .slices = m->t.cols >= 1024 ? 16 : 8 };
+    s->experts = (qsf_wgsl_experts){ .form = (qsf_form)m->form, .block = m->t.block, .scales = scales,
+                                     .bias = bias, .slices = m->t.cols >= 1024 ? 16 : 8 };
     const uint8_t *data = m->t.data;
     ranges[n++] = qsf_device_put_tiles(k, k->compiles ? data : data + tile * tile_row, tiles * tile_row);
     ranges[n++] = qsf_device_all_of(k->b, p->from);
     ranges[n++] = qsf_device_all_of(k->b, p->to);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOTS);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_LIST);
-    if (scales) ranges[n++] = qsf_device_put_vector(k, scales, NULL, l->n_experts);
-    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, m->t.rows);
+    if (scales) ranges[n++] = vectors[0];
+    if (bias) ranges[n++] = vectors[1];
     for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
         k->st = experts_pipeline(k->b, s, many, k->err);
     qsf_device_step_group(k, s, ranges, n);
@@ -337,9 +243,12 @@ static void step_experts(qsf_device_maker *k, const expert_product *p)
     if (!whole && !each && !k->st)
         k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "%s: an expert of %llu MB is more than the GPU binds",
                          info->name, (unsigned long long)(p->rows / QSF_TILE_ROWS * tile_row / 1000000));
+    qsf_device_range vectors[2] = { { 0 } };
+    if (k->w->v[p->kind]) vectors[0] = qsf_device_put_vector(k, k->w->v[p->kind], k->layer->n_experts);
+    if (k->w->v[p->bias]) vectors[1] = qsf_device_put_vector(k, k->w->v[p->bias], m->t.rows);
     for (uint32_t first = 0; first < k->layer->n_experts && !k->st;) {
         const uint32_t left = k->layer->n_experts - first, n = whole ? left : (uint32_t)QSF_MIN(left, each);
-        step_part(k, p, first, first + n);
+        step_part(k, p, vectors, first, first + n);
         first += k->compiles ? left : n;
     }
 }
@@ -359,6 +268,7 @@ static void list_slot_codes(qsf_device_maker *k)
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "codes of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = l->n_ff_expert, .a_ld = k->b->slot_ld, .b_ld = k->b->slot_ld,
                                   .x_ld = qsf_device_codes_ld(l->n_ff_expert) };
+    memcpy(x->of_function, l->xielu, sizeof x->of_function);
     s->slots = l->n_used;
     s->wide = (x->x_ld + 79) / 80;
     if (gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GATE);
@@ -372,13 +282,14 @@ static void list_slot_codes(qsf_device_maker *k)
 
 static void list_sum(qsf_device_maker *k)
 {
-    const qsf_wgsl_rows r = { .source = QSF_WGSL_FROM_SLOTS, .floats = true, .add = !k->apart };
+    const qsf_wgsl_rows r = { .source = QSF_WGSL_FROM_SLOTS, .floats = true, .add = !k->apart,
+                              .scaled = !k->apart && k->times != 1 };
     const uint32_t cols = k->b->source->hp.n_embd;
     qsf_device_step *s;
     qsf_wgsl_text t;
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "sum of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = k->b->ld, .y_ld = k->b->ld,
-                                  .shares = expert_slots(k->layer) };
+                                  .shares = expert_slots(k->layer), .gain = k->times };
     s->wide = (cols + 1023) / 1024;
     qsf_device_range ranges[] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOT_OUT),
                                   qsf_device_all_of(k->b, QSF_DEVICE_SLOTS),
@@ -389,12 +300,12 @@ static void list_sum(qsf_device_maker *k)
     qsf_device_step_group(k, s, ranges, 4);
 }
 
-/* CODES are the normed rows until here. */
+/* The input of products is the normed rows until here. */
 static void list_shared(qsf_device_maker *k)
 {
     const uint32_t ld = k->b->ld;
     const qsf_device_to last = { QSF_DEVICE_SLOT_OUT, expert_slots(k->layer) * ld, k->layer->n_used * ld,
-                                 false };
+                                 false, qsf_device_scaled(k->b->source, k->number, QSF_K_FFN_DOWN), 1 };
     qsf_device_list_hidden(k, !k->layer->experts_plain);
     qsf_device_step_matrix(k, "down of shared experts", &k->w->m[QSF_K_FFN_DOWN],
                            k->w->v[QSF_K_FFN_DOWN_BIAS], &last);
@@ -410,7 +321,8 @@ static void experts_list(qsf_device_maker *k)
                l->n_ff_expert, k->b->slot_ld },
         down = { "down of experts", QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, true, QSF_DEVICE_SLOT_CODES,
                  QSF_DEVICE_SLOT_OUT, l->n_expert_embd, k->b->ld };
-    list_router(k);
+    if (!l->router_early) step_router(k);
+    if (k->w->v[QSF_K_SHARED_ROUTER]) step_shared_gate(k);
     list_choice(k);
     list_sort(k);
     if (!l->experts_plain) step_experts(k, &gate);
@@ -421,4 +333,7 @@ static void experts_list(qsf_device_maker *k)
     list_sum(k);
 }
 
-const qsf_device_part qsf_device_experts = { experts_refused, experts_list };
+/* EXPERT_UP: experts, with or without gates, read codes. */
+const qsf_device_part qsf_device_experts = {
+    experts_refused, experts_list, NULL, 4, { QSF_K_ROUTER, QSF_K_EXPERT_UP, QSF_K_FFN_UP, QSF_K_FFN_GATE },
+};

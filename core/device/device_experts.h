@@ -5,10 +5,7 @@
 
 #include "device/device_parts.h"
 
-/* Bytes of the vectors that only layers of experts have. */
-uint64_t qsf_device_experts_vectors(const qsf_device_buffers *b, const qsf_layer *l, const qsf_weights *w);
-
 /* The logits of a router that reads the layer's input, X, before the mixer changes it. */
-void     qsf_device_experts_early(qsf_device_maker *k);
+void qsf_device_experts_early(qsf_device_maker *k);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include "device/device_parts.h"
 
-/* A layer's activation in shaders; QSF_WGSL_UNCHANGED: they do not have it. */
+/* A layer's activation in shaders. */
 qsf_wgsl_function qsf_device_function(const qsf_layer *l);
 /* What of a dense or shared feed-forward no shader computes; NULL: nothing. */
 const char *qsf_device_feed_forward_refused(const qsf_layer *l, const qsf_weights *w);
-/* Steps from CODES, the normed rows, to CODES, the hidden ones. */
+/* Steps from the normed rows to the hidden ones, as the matrix down takes them. */
 void        qsf_device_list_hidden(qsf_device_maker *k, bool gated);
 
 #endif

@@ -20,14 +20,18 @@ static const qsf_device_part *const device_feed_forwards[QSF_N_FEED_FORWARDS] = 
     [QSF_FEED_FORWARD_EXPERTS] = &qsf_device_experts,
 };
 
-/* What is around the parts. */
-static const char *flow_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w)
+static bool is_parallel(const qsf_layer *l)
 {
-    if (l->flow != QSF_FLOW_SERIAL || l->altup || l->n_embd_layer || s->hp.mix_first) return "its flow";
-    if (l->norm.kind != QSF_NORM_RMS && l->norm.kind != QSF_NORM_LAYER) return "its norm";
-    if (l->residual_scale != 0 && l->residual_scale != 1) return "its residual scale";
-    if (w->v[QSF_K_ATTN_NORM_2] || w->v[QSF_K_LAYER_SCALE] || !w->v[QSF_K_ATTN_NORM] || !w->v[QSF_K_FFN_NORM])
-        return "its norms";
+    return l->flow == QSF_FLOW_PARALLEL || l->flow == QSF_FLOW_PARALLEL_NORMS;
+}
+
+/* What is around the parts. */
+static const char *flow_refused(const qsf_layer *l, const qsf_weights *w, const qsf_device_part *mixer,
+                                const qsf_device_part *ff)
+{
+    if (l->altup) return "its streams";
+    if (is_parallel(l) && (!mixer || !ff || !mixer->in || !ff->in)) return "its parallel parts";
+    if (w->v[QSF_K_ATTN_NORM_2] && l->flow != QSF_FLOW_SUMS) return "its second norm";
     return NULL;
 }
 
@@ -38,61 +42,167 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     const qsf_device_part *mixer = device_mixers[l->mixer], *ff = device_feed_forwards[l->feed_forward];
     const char *why;
     qsf_weights w;
-    if (!mixer) return "its mixer";
-    if (!ff) return "its feed-forward";
+    if (!mixer && l->mixer != QSF_MIXER_NONE) return "its mixer";
+    if (!ff && l->feed_forward != QSF_FEED_FORWARD_NONE) return "its feed-forward";
     for (uint32_t i = 0; i < u->n_tensors; i++) {
-        const uint32_t kind = s->tensors[u->first_tensor + i].kind;
-        if (kind >= QSF_N_KINDS && kind != QSF_K_PAD) return "its outliers";
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS && t->cols == 1;
+        if (t->kind >= QSF_N_KINDS && t->kind != QSF_K_PAD && !scale) return "its outliers";
     }
     qsf_weights_describe(s, layer, &w);
-    if ((why = flow_refused(s, l, &w)) || (why = mixer->refused(s, l, &w, o))) return why;
-    return ff->refused(s, l, &w, o);
+    if ((why = flow_refused(l, &w, mixer, ff))) return why;
+    if (l->n_embd_layer && (why = qsf_device_layer_embedding.refused(s, l, &w, o))) return why;
+    if (mixer && (why = mixer->refused(s, l, &w, o))) return why;
+    return ff ? ff->refused(s, l, &w, o) : NULL;
 }
 
 /* ---- the list ---- */
 
-/* names, kinds: of the norm before the part, and of the one after it, with their biases. */
-static void list_part(qsf_device_maker *k, const qsf_device_part *part, const char *const names[2],
-                      const uint8_t kinds[4])
+/* A part, and the kinds of its norms: before, with bias, and after, with bias. */
+typedef struct layer_part {
+    const qsf_device_part *part;    /* NULL: the layer lacks it */
+    const char *in, *out;
+    uint8_t norm[2], post[2];
+} layer_part;
+
+/* X, normed unless the flow leaves that out, as the part's products take it; also those of `with`,
+ * which reads the same rows. */
+static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *with)
 {
-    k->apart = k->w->v[kinds[2]] != NULL;
-    qsf_device_step_norm(k, names[0], true, kinds[0], kinds[1]);
-    part->list(k);
-    if (k->apart) qsf_device_step_norm(k, names[1], false, kinds[2], kinds[3]);
+    const uint8_t flow = k->layer->flow;
+    const bool bare = flow == QSF_FLOW_POST || flow == QSF_FLOW_SUMS ||
+                      (flow == QSF_FLOW_BARE_BEGIN && p->norm[0] == QSF_K_ATTN_NORM);
+    qsf_device_rows x = { .name = p->in, .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
+                          .ld = k->b->ld };
+    uint8_t kinds[8], n = 0;
+    for (uint32_t i = 0; i < p->part->n_kinds; i++) kinds[n++] = p->part->kinds[i];
+    for (uint32_t i = 0; with && i < with->part->n_kinds; i++) kinds[n++] = with->part->kinds[i];
+    x.r.codes = !p->part->n_kinds;
+    if (!bare) qsf_device_set_norm(k, &x, p->norm[0], p->norm[1]);
+    qsf_device_add_input(k, x, kinds, n);
+}
+
+/* How a part's output gets to X, for qsf_device_step_out. */
+static void choose_out(qsf_device_maker *k, const layer_part *p)
+{
+    k->times = k->layer->residual_scale != 0 ? k->layer->residual_scale : 1;
+    k->apart = k->layer->flow != QSF_FLOW_SUMS && k->w->v[p->post[0]];
+}
+
+/* The part's steps after its input's products; its norm afterwards. */
+static void list_rest(qsf_device_maker *k, const layer_part *p)
+{
+    const uint32_t cols = k->b->source->hp.n_embd;
+    const float times = k->layer->residual_scale;
+    choose_out(k, p);
+    p->part->list(k);
+    if (k->layer->flow == QSF_FLOW_SUMS)
+        qsf_device_add_norm(k, p->out, QSF_DEVICE_X, cols, k->b->ld, p->post[0], p->post[1]);
+    if (!k->apart) return;
+    qsf_device_rows x = { .name = p->out, .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X, .cols = cols,
+                          .ld = k->b->ld, .to_ld = k->b->ld, .gain = times,
+                          .r = { .floats = true, .add = true, .scaled = times != 0 && times != 1 } };
+    qsf_device_set_norm(k, &x, p->post[0], 0);
+    qsf_device_add_rows(k, &x);
+}
+
+/* A copy of the layer's input; and its sum with what attention has made of it, normed. */
+static void list_copy(qsf_device_maker *k, bool back)
+{
+    const uint32_t ld = k->b->ld, cols = k->b->source->hp.n_embd;
+    const qsf_device_rows x = { .name = "the layer's input", .a = back ? QSF_DEVICE_BEGIN : QSF_DEVICE_X,
+                                .to = back ? QSF_DEVICE_X : QSF_DEVICE_BEGIN, .cols = cols, .ld = ld,
+                                .to_ld = ld, .r = { .floats = true, .add = back } };
+    if (!k->w->v[QSF_K_ATTN_NORM_2]) return;
+    qsf_device_add_rows(k, &x);
+    if (back)
+        qsf_device_add_norm(k, "second norm", QSF_DEVICE_X, cols, ld, QSF_K_ATTN_NORM_2,
+                            QSF_K_ATTN_NORM_2_BIAS);
+}
+
+static void list_end(qsf_device_maker *k)
+{
+    const float *scale = k->w->v[QSF_K_LAYER_SCALE];
+    if (!scale) return;
+    const qsf_device_rows x = { .name = "scale of the layer", .to = QSF_DEVICE_X, .gain = *scale,
+                                .cols = k->b->source->hp.n_embd, .to_ld = k->b->ld,
+                                .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true, .scaled = true } };
+    qsf_device_add_rows(k, &x);
+}
+
+static void list_serial(qsf_device_maker *k, const layer_part *p)
+{
+    if (!p->part) return;
+    list_in(k, p, NULL);
+    if (p->part->in) p->part->in(k);
+    list_rest(k, p);
+}
+
+static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const layer_part *ff)
+{
+    const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
+    list_in(k, mixer, apart ? NULL : ff);
+    mixer->part->in(k);
+    if (apart) list_in(k, ff, NULL);
+    ff->part->in(k);
+    list_rest(k, mixer);
+    list_rest(k, ff);
 }
 
 static void list_layer(qsf_device_maker *k)
 {
-    static const char *const names[][2] = { { "attention norm", "norm after attention" },
-                                            { "feed-forward norm", "norm after feed-forward" } };
-    static const uint8_t kinds[][4] = {
-        { QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS },
-        { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS, QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
+    const layer_part mixer = {
+        device_mixers[k->layer->mixer], "attention norm", "norm after attention",
+        { QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS }, { QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS },
+    }, ff = {
+        device_feed_forwards[k->layer->feed_forward], "feed-forward norm", "norm after feed-forward",
+        { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS }, { QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
     };
-    const qsf_device_part *ff = device_feed_forwards[k->layer->feed_forward];
     if (k->layer->router_early) qsf_device_experts_early(k);
-    list_part(k, device_mixers[k->layer->mixer], names[0], kinds[0]);
-    list_part(k, ff, names[1], kinds[1]);
+    if (is_parallel(k->layer)) {
+        list_parallel(k, &mixer, &ff);
+    } else {
+        list_copy(k, false);
+        list_serial(k, &mixer);
+        list_copy(k, true);
+        list_serial(k, &ff);
+    }
+    if (k->layer->n_embd_layer) qsf_device_layer_embedding.list(k);
+    list_end(k);
 }
 
-qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err)
+/* ---- a layer there ---- */
+
+qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, uint32_t first, uint32_t end,
+                                   qsf_error *err)
 {
     const qsf_device *d = b->d;
     const uint64_t bytes = (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
-    if (bytes <= d->info->max_binding)
-        return qsf_device_buffer_new(b, bytes, &l->kv, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys and values of %llu MB are more than the GPU binds: use "
-                    "a smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
+    if (bytes > d->info->max_binding)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys and values of %llu MB are more than the GPU binds: "
+                        "use a smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
+    for (uint32_t i = 0; i < end - first; i++) {
+        const qsf_layer *layer = &b->source->layers[first + i];
+        const bool shares = layer->both_ways && i && l[0].kv;   /* qsf_layers_kept */
+        qsf_status st;
+        if (!qsf_layer_attends(layer)) continue;
+        if (qsf_layer_has_kv(layer) && !shares && (st = qsf_device_buffer_new(b, bytes, &l[i].kv, err)))
+            return st;
+        l[i].reads = shares ? l[0].kv : layer->kv_from ? l[layer->kv_from - 1 - first].kv : l[i].kv;
+    }
+    return QSF_OK;
 }
 
-qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err)
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
+                                    qsf_error *err)
 {
-    qsf_device_layer l = { 0 };
+    qsf_device_layer spare = { 0 };
     qsf_weights w;
     qsf_weights_describe(b->source, number, &w);
-    qsf_device_maker k = { .b = b, .l = &l, .layer = &b->source->layers[number], .w = &w, .compiles = true,
-                      .err = err };
+    qsf_device_maker k = { .b = b, .l = &spare, .layer = &b->source->layers[number], .w = &w,
+                           .number = number, .compiles = true, .err = err };
     list_layer(&k);
+    l->vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
     return k.st;
 }
 
@@ -100,8 +210,8 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
                                  const qsf_weights *w, qsf_error *err)
 {
     const qsf_layer *layer = &b->source->layers[number];
-    qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .err = err };
-    k.st = qsf_device_vectors_new(&k, qsf_device_experts_vectors(b, layer, w));
+    qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .number = number, .err = err };
+    k.st = qsf_device_buffer_new(b, l->vectors_bytes, &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
     b->n = 0;                   /* its numbers have to be written */
@@ -130,6 +240,8 @@ static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, c
         if (s->own->batch) s->own->batch(s, numbers, n);
     } else if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
+    } else if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+        ((qsf_wgsl_floats_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
         ((qsf_wgsl_rows_numbers *)numbers)->n = n;
         ((qsf_wgsl_rows_numbers *)numbers)->chunks = chunks;
@@ -158,13 +270,15 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uin
             if (st) return st;
         } else if (s->work == QSF_DEVICE_CHUNKS) {
             *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
-        } else if (s->work == QSF_DEVICE_PRODUCT) {
-            const bool many = variant == QSF_DEVICE_VARIANTS - 1;
+        } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+            const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
+                many = variant == QSF_DEVICE_VARIANTS - 1;
+            const uint32_t rows = floats ? qsf_device_variant_rows(variant) : many ? 64 : n;
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;
-            qsf_wgsl_dispatch(many ? (s->wide + 3) / 4 : s->wide, groups);
+            qsf_wgsl_dispatch(many && !floats ? (s->wide + 3) / 4 : s->wide, groups);
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
-                                         many ? (n + 63) / 64 : 1 };
+                                         (n + rows - 1) / rows };
         }
         const qsf_status st = qsf_pipeline_wait(&b->pipelines, to->pipeline, err);
         if (st) return st;

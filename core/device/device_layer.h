@@ -7,13 +7,12 @@
 #include "weights/weights.h"
 
 #include "wgsl/experts_wgsl.h"
-#include "wgsl/floats_wgsl.h"
 
 /* What of the layer a device cannot compute, in words; NULL: it can compute all of it. */
 const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
 
 typedef enum qsf_device_work {
-    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
+    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_FLOAT_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
     QSF_DEVICE_OWN                      /* what its `own` computes */
 } qsf_device_work;
 
@@ -28,6 +27,9 @@ typedef struct qsf_device_own {
                            qsf_error *err);
 } qsf_device_own;
 
+/* Rows of a batch that a workgroup of a product's variant takes. */
+static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }
+
 /* A dispatch, without what depends on the batch. */
 struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
@@ -38,31 +40,35 @@ struct qsf_device_step {
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
+    qsf_wgsl_floats floats;             /* of a matrix of floats */
     const qsf_device_own *own;
     uint32_t slots;                     /* of a row, if the step has a row for each slot; else 0 */
     uint32_t n_experts;                 /* of the layer, for products of experts; */
     qsf_wgsl_experts experts;           /* their shaders */
-    qsf_wgsl_floats floats;             /* of a router */
     const char *name;
 };
 
-enum { QSF_DEVICE_STEPS = 48, QSF_DEVICE_WEIGHTS = 32 };
+enum { QSF_DEVICE_WEIGHTS = 32 };
 
 typedef struct qsf_device_layer {
     bool          ready;
     uint32_t      n_steps;
     qsf_device_step steps[QSF_DEVICE_STEPS];
     uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
-    qsf_device_id kv;                   /* [blocks][n_kv_heads] records */
+    qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: not its own */
+    qsf_device_id reads;                /* the keys and values that it sees: its own or another's */
     qsf_device_id vectors;              /* norms and biases, each at a multiple of the device's alignment */
+    uint64_t      vectors_bytes;
     uint32_t      n_weights;
     qsf_device_id weights[QSF_DEVICE_WEIGHTS];
 } qsf_device_layer;
 
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
-qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err);
-/* Makes its keys and values, which are zeros. */
-qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
+                                    qsf_error *err);
+/* Makes keys and values, which are zeros, for layers [first, end), of which l is the first. */
+qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, uint32_t first, uint32_t end,
+                                   qsf_error *err);
 /* Brings a layer's weights to the device and makes its list. */
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err);

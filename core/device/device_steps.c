@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_steps.h"
 
+#include "lut.h"
+
 #include "wgsl/product_rows_wgsl.h"
 #include "wgsl/product_tiles_wgsl.h"
 
@@ -21,19 +23,47 @@ static qsf_status upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t
     return QSF_OK;
 }
 
+/* Of floats a multiple of 4, though the last row may end before. */
+static uint64_t matrix_bytes(const qsf_matrix *m)
+{
+    const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    if (m->form < 0) return qsf_round_up(m->t.bytes, QSF_DEVICE_ALIGN);
+    return tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+}
+
+/* Tiles for look-ups are brought back to the usual order, a row of them at a time. */
+static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, const qsf_matrix *m,
+                                qsf_error *err)
+{
+    const uint64_t all = matrix_bytes(m), row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    qsf_status st = QSF_OK;
+    uint8_t *mine = qsf_alloc(b->platform, row, "a row of tiles", err);
+    if (!mine) return QSF_E_MEMORY;
+    for (uint64_t at = 0; at < all && !st; at += row) {
+        qsf_lut_turn_back(mine, (const uint8_t *)m->t.data + at, (size_t)row);
+        st = upload(b, to, at, mine, row, err);
+    }
+    qsf_dealloc(b->platform, mine, row);
+    return st;
+}
+
 static qsf_status put_matrix(qsf_device_buffers *b, qsf_device_layer *l, const qsf_matrix *m,
                              qsf_device_id *out, qsf_error *err)
 {
-    const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS,
-        bytes = tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    const uint64_t bytes = matrix_bytes(m), whole = m->t.bytes / QSF_DEVICE_ALIGN * QSF_DEVICE_ALIGN;
+    uint8_t end[QSF_DEVICE_ALIGN] = { 0 };
     if (bytes > b->d->info->max_binding)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
                         (unsigned long long)(bytes / 1000000));
-    const qsf_status st = qsf_device_buffer_new(b, bytes, out, err);
+    qsf_status st = qsf_device_buffer_new(b, bytes, out, err);
     if (st) return st;
     assert(l->n_weights < QSF_DEVICE_WEIGHTS);
     l->weights[l->n_weights++] = *out;
-    return upload(b, *out, 0, m->t.data, bytes, err);
+    if (m->lut) return upload_turned(b, *out, m, err);
+    if (m->form >= 0) return upload(b, *out, 0, m->t.data, bytes, err);
+    memcpy(end, (const uint8_t *)m->t.data + whole, (size_t)(m->t.bytes - whole));
+    st = upload(b, *out, 0, m->t.data, whole, err);
+    return st || whole == bytes ? st : upload(b, *out, whole, end, sizeof end, err);
 }
 
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
@@ -46,33 +76,31 @@ qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uin
     return r;
 }
 
-qsf_status qsf_device_vectors_new(qsf_device_maker *k, uint64_t more)
+/* Room in the layer's vectors; while pipelines are compiled it is only counted. */
+static qsf_device_range vector_room(qsf_device_maker *k, size_t n)
 {
-    const qsf_device_buffers *b = k->b;
-    const uint64_t align = b->d->info->binding_align;
-    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
-    const uint64_t bytes = 24 * qsf_round_up(2 * widest * sizeof(float), align) + qsf_round_up(more, align);
-    return qsf_device_buffer_new(k->b, bytes, &k->l->vectors, k->err);
-}
-
-qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n)
-{
-    if (k->compiles) return (qsf_device_range){ 0 };
-    const qsf_device_range r = { k->l->vectors, k->vectors_at, (more ? 2 * n : n) * sizeof *x };
-    if (!k->st) k->st = upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
-    if (!k->st && more) k->st = upload(k->b, r.buffer, r.at + n * sizeof *x, more, n * sizeof *x, k->err);
+    const qsf_device_range r = { k->l->vectors, k->vectors_at, n * sizeof(float) };
     k->vectors_at = qsf_round_up(k->vectors_at + r.len, k->b->d->info->binding_align);
     return r;
 }
 
-/* ---- steps ---- */
-
-const char *qsf_device_matrix_refused(const qsf_matrix *m)
+qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, size_t n)
 {
-    if (!m->t.rows) return NULL;
-    if (m->form < 0 || !qsf_wgsl_has_form((qsf_form)m->form) || m->lut) return "a type of its weights";
-    return m->out_start || m->scale != 1 ? "its outliers" : NULL;
+    return qsf_device_put_vectors(k, x, n, NULL, 0);
 }
+
+qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, size_t n, const float *more,
+                                        size_t n_more)
+{
+    const qsf_device_range r = vector_room(k, n + n_more);
+    if (k->compiles) return r;
+    if (!k->st) k->st = upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
+    if (!k->st && n_more)
+        k->st = upload(k->b, r.buffer, r.at + n * sizeof *x, more, n_more * sizeof *more, k->err);
+    return r;
+}
+
+/* ---- steps ---- */
 
 qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name name)
 {
@@ -100,41 +128,101 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     if (!k->st) k->st = d->group_new(d->user, s->pipeline[0], ranges, n, &s->group, k->err);
 }
 
-void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const char *name, qsf_device_name a,
-                      qsf_device_name b, uint32_t cols, uint32_t a_ld, int norm, int bias)
+void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
 {
+    const qsf_wgsl_rows *r = &x->r;
     qsf_device_step *s;
     qsf_wgsl_text t;
-    qsf_device_range ranges[8];
+    qsf_device_range ranges[QSF_WGSL_BINDINGS];
     uint32_t n = 1;
-    qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, name, &s);
-    *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = a_ld, .b_ld = a_ld, .x_ld = qsf_device_codes_ld(cols),
-                                  .y_ld = k->b->ld, .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
-                                  .head_dim = k->layer->head_dim, .room = k->b->kv.head_dim };
+    qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
+    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld,
+                                  .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
+                                  .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
+                                  .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
+                                  .gain = x->gain };
+    if (x->of_function) memcpy(p->of_function, x->of_function, sizeof p->of_function);
     s->joins = r->source == QSF_WGSL_FROM_ATTENTION;
-    s->wide = r->norm ? 1 : r->codes ? (x->x_ld + 79) / 80 : (cols + 1023) / 1024;
-    ranges[n++] = qsf_device_all_of(k->b, a);
-    if (r->source == QSF_WGSL_FROM_TWO || s->joins) ranges[n++] = qsf_device_all_of(k->b, b);
-    if (r->norm) ranges[n++] = qsf_device_put_vector(k, k->w->v[norm], NULL, cols);
-    if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[bias], NULL, cols);
-    if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], NULL, x->heads);
-    const qsf_device_name floats = r->add ? QSF_DEVICE_X : QSF_DEVICE_TMP;
-    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : floats);
+    s->wide = r->norm ? 1 : r->codes ? (p->x_ld + 79) / 80 : (x->cols + 1023) / 1024;
+    if (r->source != QSF_WGSL_FROM_ITSELF) ranges[n++] = qsf_device_all_of(k->b, x->a);
+    if (r->source == QSF_WGSL_FROM_TWO || s->joins) ranges[n++] = qsf_device_all_of(k->b, x->b);
+    if (r->norm && !r->bare) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->norm], x->cols);
+    if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->bias], x->cols);
+    if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], p->heads);
+    if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
+    if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
-    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, name, &s->pipeline[0], k->err);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, x->name, &s->pipeline[0], k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
-void qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int norm, int bias)
+static void add_input(qsf_device_maker *k, qsf_device_rows x)
 {
-    const qsf_wgsl_rows r = {
-        .source = QSF_WGSL_FROM_FLOATS,
-        .norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
-        .bias = k->w->v[bias] != NULL, .codes = in, .floats = !in, .add = !in,
-    };
-    qsf_device_step_rows(k, &r, name, in ? QSF_DEVICE_X : QSF_DEVICE_TMP, QSF_N_DEVICE_NAMES,
-                         k->b->source->hp.n_embd, k->b->ld, norm, bias);
+    x.to = QSF_DEVICE_FLOATS;
+    x.to_ld = k->b->floats_ld;
+    qsf_device_add_rows(k, &x);
+}
+
+void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_matrix *m = &k->w->m[kinds[i]];
+        if (!m->t.rows) continue;
+        x.r.codes |= m->form >= 0;
+        x.r.floats |= m->form < 0;
+    }
+    add_input(k, x);
+}
+
+void qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m)
+{
+    x.r.codes = m->form >= 0;
+    x.r.floats = m->form < 0;
+    add_input(k, x);
+}
+
+void qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias)
+{
+    x->r.norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM;
+    x->r.bare = k->layer->norm.kind == QSF_NORM_BARE;
+    x->r.bias = bias && k->w->v[bias] && !x->r.bare;
+    x->norm = norm;
+    x->bias = bias;
+}
+
+void qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
+                         uint32_t ld, int norm, int bias)
+{
+    qsf_device_rows x = { .name = name, .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true }, .to = to,
+                          .cols = cols, .to_ld = ld };
+    qsf_device_set_norm(k, &x, norm, bias);
+    qsf_device_add_rows(k, &x);
+}
+
+/* ---- products ---- */
+
+static qsf_wgsl_storage storage_of(const qsf_matrix *m)
+{
+    return m->t.type == QSF_T_F32 ? QSF_WGSL_F32 : m->t.type == QSF_T_F16 ? QSF_WGSL_F16 : QSF_WGSL_BF16;
+}
+
+const char *qsf_device_matrix_refused(const qsf_matrix *m)
+{
+    if (!m->t.rows) return NULL;
+    if (m->out_start) return "its outliers";
+    if (m->form >= 0 && qsf_wgsl_has_form((qsf_form)m->form)) return NULL;
+    const bool floats = m->t.type == QSF_T_F32 || m->t.type == QSF_T_F16 || m->t.type == QSF_T_BF16;
+    return m->form < 0 && floats ? NULL : "a type of its weights";
+}
+
+bool qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind)
+{
+    const qsf_unit *u = &s->units[unit];
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if (s->tensors[u->first_tensor + i].kind == kind + QSF_K_SCALE) return true;
+    return false;
 }
 
 /* A variant of a product: for 1, 2, 4 or 8 rows, or for more. */
@@ -145,7 +233,10 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     qsf_wgsl_product p = s->product;
     if (s->pipeline[variant]) return QSF_OK;
     qsf_pipeline_begin(&b->pipelines, &t);
-    if (variant == QSF_DEVICE_VARIANTS - 1) {
+    if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+        s->floats.rows = qsf_device_variant_rows(variant);
+        qsf_wgsl_product_floats(&t, &s->floats);
+    } else if (variant == QSF_DEVICE_VARIANTS - 1) {
         qsf_wgsl_product_tiles(&t, &p);
     } else {
         p.rows = 1u << variant;
@@ -155,40 +246,73 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
+/* A product of floats, or of codes. */
+static qsf_device_step *product_step(qsf_device_maker *k, const char *name, const qsf_matrix *m, bool bias,
+                                     const qsf_device_to *to)
+{
+    qsf_device_step *s;
+    const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    if (m->form < 0) {
+        qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, name, &s);
+        *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
+                                        .y_ld = to->ld, .y_at = to->at, .scale = m->scale,
+                                        .times = to->times };
+        s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .bias = bias, .add = to->add,
+                                       .scaled = to->scaled };
+        s->wide = m->t.rows;
+    } else {
+        qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
+        *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
+                                         .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld,
+                                         .y_at = to->at, .scale = m->scale, .times = to->times };
+        s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias,
+                                         .add = to->add, .scaled = to->scaled };
+        s->wide = tiles;
+        s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
+    }
+    return s;
+}
+
 void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
                             const qsf_device_to *to)
 {
-    qsf_device_step *s;
     qsf_device_range ranges[5];
     uint32_t n = 2;
-    const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
-    qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
-    *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
-                                     .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld, .y_at = to->at };
-    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias != NULL,
-                                     .add = to->add };
-    s->wide = tiles;
-    s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
+    qsf_device_step *s = product_step(k, name, m, bias != NULL, to);
     if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
-    ranges[1].len = (uint64_t)tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
-    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
+    ranges[1].len = matrix_bytes(m);
+    ranges[n++] = qsf_device_all_of(k->b, m->form < 0 ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
     ranges[n++] = qsf_device_all_of(k->b, to->buffer);
-    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, m->t.rows);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, m->t.rows);
     for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
+/* With a matrix of the layer. */
+static void layer_product(qsf_device_maker *k, const char *name, int kind, const float *bias,
+                          qsf_device_to to)
+{
+    to.scaled = to.times != 1 || qsf_device_scaled(k->b->source, k->number, (uint32_t)kind);
+    qsf_device_step_matrix(k, name, &k->w->m[kind], bias, &to);
+}
+
 void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                              uint32_t ld, bool add)
 {
-    const qsf_device_to place = { to, ld, 0, add };
-    qsf_device_step_matrix(k, name, &k->w->m[kind], k->w->v[bias], &place);
+    layer_product(k, name, kind, k->w->v[bias], (qsf_device_to){ to, ld, 0, add, false, 1 });
+}
+
+void qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                            float times)
+{
+    layer_product(k, name, kind, NULL, (qsf_device_to){ to, ld, 0, false, false, times });
 }
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
-    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
+    const qsf_device_to apart = { QSF_DEVICE_TMP, k->b->ld, 0, false, false, 1 };
+    const qsf_device_to added = { QSF_DEVICE_X, k->b->ld, 0, true, false, k->times };
+    layer_product(k, name, kind, k->w->v[bias], k->apart ? apart : added);
 }

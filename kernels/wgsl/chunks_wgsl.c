@@ -24,10 +24,10 @@ static void wgsl_score(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     else
         qsf_wgsl_put(t,
             "fn score(h: u32, record: u32, i: u32) -> f32 {\n"
-            "  let k = record + i * (ROOM / 2u);\n"
+            "  let k = record + i * FLOATS;\n"
             "  var sum = 0.0;\n"
             "  for (var w = 0u; w < ROOM / 2u; w++) {\n"
-            "    let pair = unpack2x16float(KV[k + w]);\n"
+            "    let pair = pair_of(k, w);\n"
             "    sum += pair.x * bitcast<f32>(q[h * QUERY + 2u * w])\n"
             "      + pair.y * bitcast<f32>(q[h * QUERY + 2u * w + 1u]);\n"
             "  }\n"
@@ -66,16 +66,41 @@ static void wgsl_values(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
             "    let w = o % (ROOM / 2u);\n"
             "    var sum = vec2<f32>();\n"
             "    for (var e = 0u; e < blocks; e++) {\n"
-            "      let values = record_of(first + e, kv) + p.value_at + w;\n"
+            "      let values = record_of(first + e, kv) + p.value_at;\n"
             "      for (var i = 0u; i < 32u; i++) {\n"
             "        let e1 = s[h * SCORES + 32u * e + i];\n"
             /* places that are not seen may hold anything */
-            "        if (e1 > 0.0) { sum += e1 * unpack2x16float(KV[values + i * (ROOM / 2u)]); }\n"
+            "        if (e1 > 0.0) { sum += e1 * pair_of(values + i * FLOATS, w); }\n"
             "      }\n"
             "    }\n"
             "    A[(base + h * groups.x) * ROOM + 2u * w] = sum.x;\n"
             "    A[(base + h * groups.x) * ROOM + 2u * w + 1u] = sum.y;\n"
             "  }\n");
+}
+
+/* fn seen(at, pos): whether the row at pos sees a position; fn slope(head): ALiBi's. */
+static void wgsl_seen(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+{
+    if (a->both)                /* length: of the row's sequence */
+        qsf_wgsl_put(t,
+            "var<private> length: u32;\n"
+            "fn seen(at: u32, pos: u32) -> bool {\n"
+            "  let far = max(at, pos) - min(at, pos);\n"
+            "  return at < length && (p.window == 0u || far <= p.window / 2u);\n"
+            "}\n");
+    else
+        qsf_wgsl_put(t,
+            "fn seen(at: u32, pos: u32) -> bool {\n"
+            "  if (at > pos) { return false; }\n"
+            "  if (at < p.sinks) { return p.far == 0u || at + p.far > pos; }\n"
+            "  return p.window == 0u || at + p.window > pos;\n"
+            "}\n");
+    if (a->alibi)
+        qsf_wgsl_put(t,
+            "fn slope(head: u32) -> f32 {\n"
+            "  if (head < p.even) { return exp2(p.slope * f32(head + 1u)); }\n"
+            "  return exp2(0.5 * p.slope * f32(2u * (head - p.even) + 1u));\n"
+            "}\n");
 }
 
 static void wgsl_chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
@@ -95,15 +120,15 @@ static void wgsl_chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "var<workgroup> q: array<u32, ${queries}>;\n"
         "var<workgroup> s: array<f32, ${scores}>;\n"
         "var<workgroup> top: array<f32, SHARE>;\n"
-        "fn record_of(entry: u32, kv: u32) -> u32 { return (Table[entry].x * p.kv_heads + kv) * p.record; }\n"
-        "fn seen(at: u32, pos: u32) -> bool {\n"
-        "  if (at > pos) { return false; }\n"
-        "  if (at < p.sinks) { return p.far == 0u || at + p.far > pos; }\n"
-        "  return p.window == 0u || at + p.window > pos;\n"
-        "}\n",
+        "fn record_of(entry: u32, kv: u32) -> u32 { return (Table[entry].x * p.block + kv) * p.record; }\n",
         { "blocks", a->blocks, NULL }, { "share", a->share, NULL },
         { "queries", a->share * qsf_wgsl_query_words(a), NULL },
         { "scores", a->share * 32 * a->blocks, NULL });
+    if (!a->codes)              /* columns 2 w and 2 w + 1 of the key or value at a word */
+        QSF_WGSL_PUT(t, "fn pair_of(at: u32, w: u32) -> vec2<f32> { return ${pair}; }\n", { "pair", 0, a->wide
+            ? "vec2<f32>(bitcast<f32>(KV[at + 2u * w]), bitcast<f32>(KV[at + 2u * w + 1u]))"
+            : "unpack2x16float(KV[at + w])" });
+    wgsl_seen(t, a);
 }
 
 void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
@@ -117,6 +142,7 @@ void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "        @builtin(local_invocation_index) lid: u32) {\n"
         "  let m = group.y;\n"
         "  let row = Rows[m];\n"
+        "${length}"
         "  let rep = p.heads / p.kv_heads;\n"
         "  let parts = (rep + SHARE - 1u) / SHARE;\n"
         "  let kv = group.z / parts;\n"
@@ -131,9 +157,10 @@ void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "  for (var i = lid; i < count * SCORES; i += 256u) {\n"
         "    let e = i % SCORES / 32u;\n"
         "    var v = NONE;\n"
-        "    if (e < blocks && seen(Table[first + e].y * 32u + i % 32u, row.x)) {\n"
+        "    let at = Table[first + min(e, max(blocks, 1u) - 1u)].y * 32u + i % 32u;\n"
+        "    if (e < blocks && seen(at, row.x)) {\n"
         "      v = score(i / SCORES, record_of(first + e, kv), i % 32u);\n"
-        "${softcap}"
+        "${alibi}${softcap}"
         "    }\n"
         "    s[i] = v;\n"
         "  }\n"
@@ -155,6 +182,8 @@ void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "  }\n"
         /* rows of A and B */
         "  let base = (m * p.heads + head) * groups.x + group.x;\n",
+        { "length", 0, a->both ? "  length = Table[row.y + row.z].x;\n" : "" },
+        { "alibi", 0, a->alibi ? "      v -= slope(head + i / SCORES) * abs(f32(at) - f32(row.x));\n" : "" },
         { "softcap", 0, a->softcap ? "      v = p.cap * tanh(clamp(v / p.cap, -15.0, 15.0));\n" : "" });
     wgsl_values(t, a);
     qsf_wgsl_put(t, "}\n");

@@ -20,6 +20,7 @@ typedef struct qsf_wgsl_product {
     bool     split;         /* the same: each z of the dispatch writes its share of K */
     bool     bias;          /* added; not with split */
     bool     add;           /* adds to Y, as to the residual stream; not with split */
+    bool     scaled;        /* the sum times `scale`, plus bias, times `times`; not with split */
     /* qsf_wgsl_product_rows, or NULL: what each workgroup makes codes of by itself, which saves a
      * dispatch.  Codes are all that it may write, and slices must be 16. */
     const qsf_wgsl_rows *from;
@@ -39,7 +40,9 @@ typedef struct qsf_wgsl_product_numbers {
     /* with `from`: as in qsf_wgsl_rows_numbers; x_ld is that of the codes in the workgroup */
     uint32_t cols, a_ld, a_at, b_ld, b_at;
     float    eps;
-    uint32_t shares, share_ld, heads, head_dim, chunks, room;
+    uint32_t shares, share_ld, heads, head_dim, chunks, room, gate_ld;
+    float    gain, of_function[4];
+    float    scale, times;
 } qsf_wgsl_product_numbers;
 
 /* fn sums_of(head, group): sums of a group's halves, out of the first vec4 of 64 columns. */

@@ -7,13 +7,14 @@
 
 void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
+    if (r->source != QSF_WGSL_FROM_ITSELF) qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
     if (r->source == QSF_WGSL_FROM_TWO) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<f32>");
     if (r->source == QSF_WGSL_FROM_ATTENTION) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<f32>>");
     if (r->source == QSF_WGSL_FROM_SLOTS) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<u32>>");
-    if (r->norm) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
+    if (r->norm && !r->bare) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
     if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
     if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
+    if (r->gated) qsf_wgsl_bind(t, QSF_WGSL_READ, "gates", "array<f32>");
 }
 
 static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
@@ -22,6 +23,7 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "struct Numbers {\n"
         "  n: u32, cols: u32, a_ld: u32, a_at: u32, b_ld: u32, b_at: u32, x_ld: u32, y_ld: u32, y_at: u32,\n"
         "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
+        "  gate_ld: u32, gain: f32, f0: f32, f1: f32, f2: f32, f3: f32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_rows_sources(t, r);
@@ -29,8 +31,7 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     if (r->floats) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", "array<f32>");
 }
 
-/* fn source(m, c) -> f32: row m, column c < cols. */
-static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+static void wgsl_function(qsf_wgsl_text *t, qsf_wgsl_function f)
 {
     static const char *const functions[] = {
         [QSF_WGSL_UNCHANGED] = "fn function(x: f32) -> f32 { return x; }\n",
@@ -42,13 +43,40 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "  return x / (1.0 + exp(min(-2.0 * u, 80.0)));\n"
             "}\n",
         [QSF_WGSL_RELU] = "fn function(x: f32) -> f32 { return max(x, 0.0); }\n",
+        [QSF_WGSL_RELU2] =
+            "fn function(x: f32) -> f32 {\n"
+            "  let y = max(x, 0.0);\n"
+            "  return y * y;\n"
+            "}\n",
+        [QSF_WGSL_XIELU] =
+            "fn function(x: f32) -> f32 {\n"
+            "  if (x > 0.0) { return p.f0 * x * x + p.f2 * x; }\n"
+            "  return (exp(min(x, p.f3)) - 1.0 - x) * p.f1 + p.f2 * x;\n"
+            "}\n",
+        [QSF_WGSL_CLAMP] = "fn function(x: f32) -> f32 { return clamp(x, -p.f0, p.f0); }\n",
+        [QSF_WGSL_SWIGLU_OAI] =
+            "fn function(x: f32) -> f32 {\n"
+            "  let y = min(x, 7.0);\n"
+            "  return y / (1.0 + exp(min(-1.702 * y, 80.0)));\n"
+            "}\n",
     };
-    qsf_wgsl_put(t, functions[r->function]);
+    qsf_wgsl_put(t, functions[f]);
+}
+
+/* fn source(m, c) -> f32: row m, column c < cols. */
+static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+{
+    wgsl_function(t, r->function);
     qsf_wgsl_put(t, "fn source(m: u32, c: u32) -> f32 {\n");
     switch (r->source) {
     case QSF_WGSL_FROM_TWO:
-        qsf_wgsl_put(t,
-            "  return function(A[m * p.a_ld + p.a_at + c]) * B[m * p.b_ld + p.b_at + c];\n");
+        QSF_WGSL_PUT(t,
+            "  let b = B[m * p.b_ld + p.b_at + c];\n"
+            "  return function(A[m * p.a_ld + p.a_at + c]) * ${other};\n",
+            { "other", 0, r->function == QSF_WGSL_SWIGLU_OAI ? "(clamp(b, -7.0, 7.0) + 1.0)" : "b" });
+        break;
+    case QSF_WGSL_FROM_ITSELF:
+        qsf_wgsl_put(t, "  return function(Y[m * p.y_ld + p.y_at + c]);\n");
         break;
     case QSF_WGSL_FROM_SHARES:
         QSF_WGSL_PUT(t,
@@ -71,9 +99,11 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "    all += e * B[first + k].y;\n"
             "    sum += e * A[(first + k) * p.room + c % p.head_dim];\n"
             "  }\n"
-            "  return sum / all;\n",
+            "  return sum / all${gate};\n",
             { "top", 0, r->sinks ? "sinks[head]" : "-1e30" },
-            { "all", 0, r->sinks ? "exp(sinks[head] - top)" : "0.0" });
+            { "all", 0, r->sinks ? "exp(sinks[head] - top)" : "0.0" },
+            { "gate", 0, r->gated ? " / (1.0 + exp(min(-gates[m * p.gate_ld + (2u * head + 1u) * p.head_dim\n"
+                                    "    + c % p.head_dim], 80.0)))" : "" });
         break;
     case QSF_WGSL_FROM_SLOTS:
         qsf_wgsl_put(t,
@@ -132,8 +162,8 @@ static void wgsl_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "}\n");
     QSF_WGSL_PUT(t,
         "fn value(m: u32, c: u32, norm: vec2<f32>) -> f32 {\n"
-        "  return (source(m, c) - norm.x) * norm.y * weight[c]${bias};\n"
-        "}\n", { "bias", 0, r->bias ? " + bias[c]" : "" });
+        "  return (source(m, c) - norm.x) * norm.y${weight}${bias};\n"
+        "}\n", { "weight", 0, r->bare ? "" : " * weight[c]" }, { "bias", 0, r->bias ? " + bias[c]" : "" });
 }
 
 /* fn encode(m, c, v, lid): columns c to c + 3 as codes; as qsf_kernels' quantize_act. */
@@ -181,6 +211,7 @@ static const char wgsl_encode_fn[] =
 void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     assert(r->codes || r->floats);
+    assert(r->source != QSF_WGSL_FROM_ITSELF || (r->floats && !r->add));
     wgsl_source(t, r);
     wgsl_norm(t, r);
     if (r->codes) qsf_wgsl_put(t, wgsl_encode_fn);
@@ -192,8 +223,9 @@ void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "    let c = first + 4u * lid;\n"
         "    var v = vec4<f32>();\n"
         "    for (var k = 0u; k < 4u; k++) {\n"
-        "      if (c + k < p.cols) { v[k] = value(m, c + k, norm); }\n"
-        "    }\n", { "codes_end", 0, r->codes ? "p.x_ld / 5u * 64u" : "0u" });
+        "      if (c + k < p.cols) { v[k] = value(m, c + k, norm)${gain}; }\n"
+        "    }\n", { "codes_end", 0, r->codes ? "p.x_ld / 5u * 64u" : "0u" },
+        { "gain", 0, r->scaled ? " * p.gain" : "" });
     if (r->floats)
         QSF_WGSL_PUT(t,
             "    for (var k = 0u; k < 4u; k++) {\n"

@@ -55,7 +55,7 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
         shares = p->split ? 2 : 1, y_ld = rows + 5, tiled = p->rows == 0;
     const qsf_wgsl_product_numbers numbers = {
         .rows = rows, .tiles = (uint32_t)c.tiles, .blocks = (uint32_t)c.blocks, .n = (uint32_t)n,
-        .x_ld = x_ld, .y_ld = y_ld, .y_at = 2,
+        .x_ld = x_ld, .y_ld = y_ld, .y_at = 2, .scale = 0.5f, .times = 4,
     };
     const size_t stride = tiled ? n : p->rows, floats = (shares > 1 ? shares * stride : n) * y_ld;
     float *y = malloc(floats * sizeof *y), *want = malloc(floats * sizeof *want),
@@ -70,7 +70,8 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
                 float *to = want + (z * stride + m) * y_ld + 2 + r;
                 const float sum = shares > 1 ? (float)product_share(&c, t->form, p, z, shares, m, r)
                     : unit ? (float)integer_sum(&c, t->form, m, r) : ours[m * 16 * c.tiles + r];
-                *to = (p->add ? *to : 0) + sum + (p->bias ? bias[r] : 0);
+                const float more = p->bias ? bias[r] : 0;
+                *to = (p->add ? *to : 0) + (p->scaled ? (sum / 2 + more) * 4 : sum + more);
             }
     uint32_t groups[3], *x = act_words(&c.x, cols, x_ld);
     qsf_wgsl_dispatch(tiled ? (uint32_t)(c.tiles + 3) / 4 : (uint32_t)c.tiles, groups);
@@ -93,9 +94,9 @@ static void product_variant(wgsl_folder *f, table_test *t, const qsf_kernels *re
     char name[128];
     if (p.rows) qsf_wgsl_product_rows(wgsl_shader(f), &p);
     else qsf_wgsl_product_tiles(wgsl_shader(f), &p);
-    snprintf(name, sizeof name, "product_%s_%u_%s_%u_%u%s%s%s", form_names[p.form], (unsigned)p.block,
+    snprintf(name, sizeof name, "product_%s_%u_%s_%u_%u%s%s%s%s", form_names[p.form], (unsigned)p.block,
              p.rows ? "rows" : "tiles", (unsigned)p.rows, (unsigned)p.slices, p.split ? "_split" : "",
-             p.bias ? "_bias" : "", p.add ? "_add" : "");
+             p.scaled ? "_scaled" : "", p.bias ? "_bias" : "", p.add ? "_add" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     for (uint32_t unit = 0; unit < 2; unit++) {
@@ -131,7 +132,9 @@ static void product_cases(wgsl_folder *f, const qsf_kernels *ref, table_test *t)
                                     && (plain ? block == 32 : own != 0));
             p.rows = 1, p.slices = 16, p.bias = p.add = true;
             product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
-            p.rows = 8, p.slices = 4, p.split = true, p.bias = p.add = false;
+            p.scaled = true;
+            product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
+            p.rows = 8, p.slices = 4, p.split = true, p.bias = p.add = p.scaled = false;
             product_variant(f, t, ref, p, form == QSF_F_Q6K || (form == QSF_F_TERNARY && block == 64));
             p.rows = p.slices = 0, p.split = false;
             product_variant(f, t, ref, p, tiles_run(form, block));

@@ -38,7 +38,7 @@ def main():
     paths = [converted(convert, work, name) for name in names]
     env = dict(os.environ, QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
                VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
-    done = subprocess.run([program, *paths], capture_output=True, text=True, env=env)
+    done = subprocess.run([program, "long", *paths], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
     lines = done.stdout.splitlines()
     if done.returncode: sys.exit("a GPU computes something else")
