@@ -17,9 +17,22 @@
 
 /* ---- what is possible ---- */
 
-static const char *expert_matrix_refused(const qsf_weights *w, int kind)
+/* How many numbers multiply a matrix, which may be one for each expert. */
+static uint32_t scales_of(const qsf_source *s, const qsf_layer *l, uint32_t kind)
+{
+    const qsf_unit *u = &s->units[l - s->layers];
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if (s->tensors[u->first_tensor + i].kind == kind + QSF_K_SCALE)
+            return s->tensors[u->first_tensor + i].cols;
+    return 0;
+}
+
+static const char *expert_matrix_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w,
+                                         uint32_t kind)
 {
     const qsf_matrix *m = &w->m[kind];
+    const uint32_t scales = scales_of(s, l, kind);
+    if (scales && (scales == 1 || scales != l->n_experts)) return "a scale of all experts";
     return m->t.rows && m->form < 0 ? "experts of floats" : qsf_device_matrix_refused(m);
 }
 
@@ -29,13 +42,12 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
     static const uint8_t kinds[] = { QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN };
     const qsf_matrix *router = &w->m[QSF_K_ROUTER];
     const char *why;
-    (void)s;
     if (l->experts_beside) return "norms of its experts";
     if (l->experts_apart) return "the width of its experts";
     if ((why = qsf_device_matrix_refused(router))) return why;
     if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
-        if ((why = expert_matrix_refused(w, kinds[i]))) return why;
+        if ((why = expert_matrix_refused(s, l, w, kinds[i]))) return why;
     if (w->v[QSF_K_SHARED_ROUTER] && w->v[QSF_K_FFN_DOWN_BIAS]) return "a bias of its shared experts";
     return l->n_ff ? qsf_device_feed_forward_refused(l, w) : NULL;
 }
@@ -198,7 +210,7 @@ static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_de
     static const qsf_device_own does = { experts_batch, experts_dispatch };
     const qsf_layer *l = k->layer;
     const qsf_matrix *m = &k->w->m[p->kind];
-    const bool scales = k->w->v[p->kind] != NULL, bias = k->w->v[p->bias] != NULL;
+    const bool scales = vectors[0].len != 0, bias = vectors[1].len != 0;
     const uint64_t tile_row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
         tile = (uint64_t)first * p->rows / QSF_TILE_ROWS,
         tiles = qsf_ceil_div((uint64_t)end * p->rows, QSF_TILE_ROWS) - tile;
@@ -244,7 +256,8 @@ static void step_experts(qsf_device_maker *k, const expert_product *p)
         k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "%s: an expert of %llu MB is more than the GPU binds",
                          info->name, (unsigned long long)(p->rows / QSF_TILE_ROWS * tile_row / 1000000));
     qsf_device_range vectors[2] = { { 0 } };
-    if (k->w->v[p->kind]) vectors[0] = qsf_device_put_vector(k, k->w->v[p->kind], k->layer->n_experts);
+    if (scales_of(k->b->source, k->layer, p->kind))
+        vectors[0] = qsf_device_put_vector(k, k->w->v[p->kind], k->layer->n_experts);
     if (k->w->v[p->bias]) vectors[1] = qsf_device_put_vector(k, k->w->v[p->bias], m->t.rows);
     for (uint32_t first = 0; first < k->layer->n_experts && !k->st;) {
         const uint32_t left = k->layer->n_experts - first, n = whole ? left : (uint32_t)QSF_MIN(left, each);

@@ -46,7 +46,8 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     if (!ff && l->feed_forward != QSF_FEED_FORWARD_NONE) return "its feed-forward";
     for (uint32_t i = 0; i < u->n_tensors; i++) {
         const qsf_tensor *t = &s->tensors[u->first_tensor + i];
-        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS && t->cols == 1;
+        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS &&
+                           (t->cols == 1 || t->cols == l->n_experts);
         if (t->kind >= QSF_N_KINDS && t->kind != QSF_K_PAD && !scale) return "its outliers";
     }
     qsf_weights_describe(s, layer, &w);

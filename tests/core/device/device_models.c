@@ -5,14 +5,14 @@
  * have no logits: their hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models [f16|q8|f32] [long] MODEL...
+ *   device_models [f16|q8|f32] [long] [parts] MODEL...
  *
  * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  f16, q8, f32: the type of
- * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  Two sequences in batches
- * of several lengths, prompts and single tokens; one of them goes back and on.  Prints a line a
- * model: how many of its layers are on the GPU, how far both are from floats, and why others are
- * not. */
-#include "qsf.h"
+ * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  parts: buffers of
+ * weights for experts have at most 16 KB.  Two sequences in batches of several lengths, prompts and
+ * single tokens; one of them goes back and on.  Prints a line a model: how many of its layers are
+ * on the GPU, how far both are from floats, and why others are not. */
+#include "base/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -187,6 +187,19 @@ static int model(const char *path, qsf_devices *devices)
     return code;
 }
 
+/* A device whose buffers are small. */
+static qsf_status (*open_whole)(qsf_devices *, uint32_t, qsf_device **, qsf_error *);
+static qsf_status open_parts(qsf_devices *l, uint32_t i, qsf_device **out, qsf_error *err)
+{
+    static qsf_device_info info;
+    const qsf_status st = open_whole(l, i, out, err);
+    if (st) return st;
+    info = *(*out)->info;
+    info.max_buffer = 1 << 14;
+    (*out)->info = &info;
+    return QSF_OK;
+}
+
 int main(int argc, char **argv)
 {
     qsf_devices *devices = NULL;
@@ -199,6 +212,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "q8")) kv = QSF_KV_Q8;
         else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
         else if (!strcmp(argv[i], "long")) most = ROWS;
+        else if (!strcmp(argv[i], "parts")) open_whole = devices->open, devices->open = open_parts;
         else code |= model(argv[i], devices);
     }
     qsf_devices_close(devices);
