@@ -7,13 +7,13 @@
 
 #include "wgsl/chunks_wgsl.h"
 #include "wgsl/places_wgsl.h"
+#include "wgsl/prompt_wgsl.h"
 
 static const char *attention_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w,
                                      const qsf_context_options *o)
 {
     static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_ATTN_OUT };
-    const qsf_wgsl_attend a = { .codes = o->kv_type == QSF_KV_Q8, .room = qsf_device_room(s, o->kv_type),
-                                .blocks = 2 };
+    const qsf_wgsl_attend a = { .codes = o->kv_type == QSF_KV_Q8, .room = qsf_device_room(s, o->kv_type) };
     const bool whole_rows = l->qkv_clamp > 0 || l->qk_norm == QSF_QK_ALL;
     const char *why;
     if (l->kv_latent) return "its latents";
@@ -37,6 +37,15 @@ static void alibi_numbers(const qsf_layer *l, qsf_wgsl_attend_numbers *x)
     x->slope = -l->alibi / (float)x->even;
 }
 
+/* Whether queries, keys and values lie side by side in Q. */
+static bool side_by_side(const qsf_device_maker *k)
+{
+    static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K };
+    const qsf_layer *l = k->layer;
+    return !l->kv_from && !l->attn_gate && l->qkv_clamp <= 0 && l->qk_norm != QSF_QK_ALL &&
+        qsf_device_joined(k, kinds, 2) && !(k->w->m[QSF_K_ATTN_K].t.rows % QSF_TILE_ROWS);
+}
+
 /* The numbers of attention, for both of its shaders. */
 static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x)
 {
@@ -58,6 +67,10 @@ static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x
         .temp = l->temp_scale, .every = QSF_MAX(l->temp_every, 1),
     };
     alibi_numbers(l, x);
+    if (!side_by_side(k)) return;
+    x->q_ld = x->k_ld = x->v_ld = k->b->qkv_ld;
+    x->k_at = k->w->m[QSF_K_ATTN_Q].t.rows;
+    x->v_at = x->k_at + k->w->m[QSF_K_ATTN_K].t.rows;
 }
 
 static qsf_wgsl_attend attend_variant(const qsf_device_maker *k)
@@ -65,7 +78,7 @@ static qsf_wgsl_attend attend_variant(const qsf_device_maker *k)
     const qsf_layer *l = k->layer;
     const bool rope = l->rope != QSF_NO_ROPE, codes = k->b->kv.k_bits == 8;
     qsf_wgsl_attend a = { .codes = codes, .wide = k->b->kv.type == QSF_KV_F32, .room = k->b->room,
-                          .blocks = k->b->chunk_blocks, .softcap = l->attn_softcap > 0,
+                          .softcap = l->attn_softcap > 0,
                           .alibi = l->alibi > 0, .both = l->both_ways,
                           .norm = k->w->v[QSF_K_Q_NORM] != NULL && l->qk_norm != QSF_QK_ALL,
                           .values = l->v_norm, .mean = l->norm.kind != QSF_NORM_RMS, .rope = rope,
@@ -124,6 +137,7 @@ static void step_places(qsf_device_maker *k, const qsf_wgsl_attend *a)
     static const qsf_device_name in[] = { QSF_DEVICE_Q, QSF_DEVICE_K, QSF_DEVICE_V, QSF_DEVICE_PLACE,
                                           QSF_DEVICE_QUERIES };
     for (size_t i = 0; i < QSF_ARRAY_LEN(in); i++) ranges[n++] = qsf_device_all_of(k->b, in[i]);
+    if (side_by_side(k)) ranges[2] = ranges[3] = ranges[1];
     ranges[n++] = all_keys(k);
     if (a->rope) ranges[n++] = qsf_device_angles(k->b, k->layer->rope);
     if (a->norm) ranges[n++] = head_norms(k);
@@ -131,6 +145,30 @@ static void step_places(qsf_device_maker *k, const qsf_wgsl_attend *a)
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_places(&t, a);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, "places", &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+/* Rows of a prompt in groups, to Q, which has become QUERIES. */
+static void step_prompt(qsf_device_maker *k, const qsf_wgsl_attend *variant)
+{
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_device_range ranges[8];
+    uint32_t n = 1;
+    qsf_wgsl_attend a = *variant;
+    a.head_sinks = k->w->v[QSF_K_ATTN_SINKS] != NULL;
+    attend_numbers(k, qsf_device_step_new(k, QSF_DEVICE_PROMPT, "attention of prompts", &s));
+    s->wide = k->layer->n_heads;
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_QUERIES);
+    ranges[n++] = all_keys(k);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_PLACE);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_TABLE);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GROUPS);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    if (a.head_sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], k->layer->n_heads);
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_prompt(&t, &a);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
@@ -167,9 +205,30 @@ static void step_whole(qsf_device_maker *k, qsf_device_name to, uint32_t cols, u
     if (x.r.function || x.r.norm) qsf_device_add_rows(k, &x);
 }
 
+static void joined_in(qsf_device_maker *k)
+{
+    static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+    const uint32_t at = k->w->m[QSF_K_ATTN_Q].t.rows + k->w->m[QSF_K_ATTN_K].t.rows;
+    const bool all = qsf_device_joined(k, kinds, 3),
+        scaled = qsf_device_scaled(k->b->source, k->number, QSF_K_ATTN_V);
+    const qsf_device_to to = { QSF_DEVICE_Q, k->b->qkv_ld, at, false, scaled, 1 };
+    qsf_device_products p = { .name = "queries, keys and values",
+                              .to = { QSF_DEVICE_Q, k->b->qkv_ld, 0, false, false, 1 } };
+    qsf_device_set_matrix(k, &p, QSF_K_ATTN_Q, QSF_K_ATTN_Q_BIAS);
+    qsf_device_set_matrix(k, &p, QSF_K_ATTN_K, QSF_K_ATTN_K_BIAS);
+    if (all) qsf_device_set_matrix(k, &p, QSF_K_ATTN_V, QSF_K_ATTN_V_BIAS);
+    qsf_device_step_products(k, &p);
+    if (!all)
+        qsf_device_step_matrix(k, "values", &k->w->m[QSF_K_ATTN_V], k->w->v[QSF_K_ATTN_V_BIAS], &to);
+}
+
 static void attention_in(qsf_device_maker *k)
 {
     const qsf_device_buffers *b = k->b;
+    if (side_by_side(k)) {
+        joined_in(k);
+        return;
+    }
     qsf_device_step_product(k, "queries", QSF_K_ATTN_Q, QSF_K_ATTN_Q_BIAS, QSF_DEVICE_Q, b->q_ld, false);
     if (k->layer->kv_from) return;
     qsf_device_step_product(k, "keys", QSF_K_ATTN_K, QSF_K_ATTN_K_BIAS, QSF_DEVICE_K, b->kv_ld, false);
@@ -191,9 +250,22 @@ static void attention_list(qsf_device_maker *k)
         step_whole(k, QSF_DEVICE_V, kv, k->b->kv_ld, 0, 0);
     }
     step_places(k, &a);
-    step_chunks(k, &a);
     if (k->w->v[QSF_K_ATTN_SUB_NORM]) qsf_device_set_norm(k, &join, QSF_K_ATTN_SUB_NORM, 0);
+    /* Rows by themselves in chunks of positions, which are joined; or groups of rows. */
+    if (k->b->prompts) {
+        qsf_device_rows codes = join;
+        codes.r.source = QSF_WGSL_FROM_FLOATS;
+        codes.r.sinks = false;
+        codes.a = QSF_DEVICE_Q, codes.ld = side_by_side(k) ? k->b->qkv_ld : k->b->q_ld;
+        k->of.attention = QSF_DEVICE_IN_GROUPS;
+        step_prompt(k, &a);
+        qsf_device_add_input(k, codes, &out, 1);
+        k->of.attention = QSF_DEVICE_IN_CHUNKS;
+    }
+    step_chunks(k, &a);
     qsf_device_add_input(k, join, &out, 1);
+    k->of.attention = QSF_DEVICE_ALL;
+    qsf_device_fuse(k, UINT32_MAX);
     qsf_device_step_out(k, "attention output", QSF_K_ATTN_OUT, QSF_K_ATTN_OUT_BIAS);
 }
 

@@ -7,6 +7,9 @@
 #include "weights/weights.h"
 
 #include "wgsl/choice_wgsl.h"
+#include "wgsl/prompt_wgsl.h"
+
+enum { SUMS_BYTES = 8 << 20 };  /* of chunks of attention, if groups of rows can do without */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
@@ -53,6 +56,7 @@ static void input_sizes(qsf_device_buffers *b)
     b->bytes[QSF_DEVICE_FLOATS] = floats ? (uint64_t)b->rows * b->floats_ld * 4 : 0;
     b->bytes[QSF_DEVICE_BEGIN] = begin ? (uint64_t)b->rows * b->ld * 4 : 0;
     b->q_ld = device_ld(s->most.q * (gates ? 2 : 1));
+    b->prompts = !gates;        /* which are in Q, where results of groups go */
     b->tokens_ld = s->hp.n_embd_layer * s->hp.n_layers;
     b->bytes[QSF_DEVICE_TOKENS] = (uint64_t)b->rows * b->tokens_ld * 4;
     b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
@@ -90,25 +94,29 @@ static void buffer_sizes(qsf_device_buffers *b)
     const qsf_source *s = b->source;
     const qsf_context_options *o = b->o;
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
-    const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .room = (uint32_t)room };
+    const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .wide = b->kv.type == QSF_KV_F32,
+                                .room = (uint32_t)room };
     b->room = (uint32_t)room;
     b->ld = device_ld(s->hp.n_embd);
     input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
     b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
-    b->chunk_blocks = 2;
+    b->prompts &= qsf_wgsl_has_prompt(&a);
+    b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
-    b->chunks = (uint32_t)(qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) / b->chunk_blocks + 1);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
-    bytes[QSF_DEVICE_Q] = rows * b->q_ld * 4;
+    b->qkv_ld = b->q_ld + 2 * b->kv_ld;
+    bytes[QSF_DEVICE_Q] = rows * b->qkv_ld * 4;
     bytes[QSF_DEVICE_K] = bytes[QSF_DEVICE_V] = rows * b->kv_ld * 4;
-    bytes[QSF_DEVICE_GATE] = bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_GATE] = 2 * bytes[QSF_DEVICE_UP];
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;
-    bytes[QSF_DEVICE_SUMS] = rows * heads * b->chunks * room * 4;
-    bytes[QSF_DEVICE_TOPS] = rows * heads * b->chunks * 8;
+    bytes[QSF_DEVICE_GROUPS] = rows * 8;
+    bytes[QSF_DEVICE_SUMS] = b->sums * heads * room * 4;
+    bytes[QSF_DEVICE_TOPS] = b->sums * heads * 8;
     if (s->n_ropes) {
         const qsf_device_range last = qsf_device_angles(b, s->n_ropes - 1);
         bytes[QSF_DEVICE_ANGLES] = last.at + last.len;

@@ -14,14 +14,14 @@
 
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
-       QSF_DEVICE_STEPS = 48 /* of a layer, at most */ };
+       QSF_DEVICE_STEPS = 56 /* of a layer, at most */ };
 
 typedef enum qsf_device_name {
     QSF_DEVICE_X,               /* [rows][ld] floats: the residual stream */
     QSF_DEVICE_CODES,           /* [rows][codes_ld] vec4s: what products multiply; */
     QSF_DEVICE_FLOATS,          /* [rows][floats_ld] the same for matrices that are stored as floats */
     QSF_DEVICE_Q, QSF_DEVICE_K, QSF_DEVICE_V,           /* [rows][columns] floats */
-    QSF_DEVICE_GATE, QSF_DEVICE_UP,
+    QSF_DEVICE_GATE, QSF_DEVICE_UP,             /* GATE: [rows][2 * ff_ld], both if one product has them */
     QSF_DEVICE_TMP,             /* [rows][ld] floats: the output of a part, before its norm */
     QSF_DEVICE_BEGIN,           /* [rows][ld] floats: the layer's input, for a second norm after attention */
     QSF_DEVICE_X0,              /* [rows][ld] floats: tokens' embeddings, and */
@@ -29,6 +29,7 @@ typedef enum qsf_device_name {
     QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
     QSF_DEVICE_PLACE,           /* [rows] of the batch: position, entries of Table, block (attend_wgsl.h) */
     QSF_DEVICE_TABLE,           /* entries of the block tables of the batch's sequences */
+    QSF_DEVICE_GROUPS,          /* groups of rows (prompt_wgsl.h) */
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of each rotary table (qsf_device_angles) */
     /* of experts (wgsl/choice_wgsl.h): */
@@ -41,6 +42,13 @@ typedef enum qsf_device_name {
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
 } qsf_device_name;
+
+/* What the dispatches of a batch depend on. */
+typedef struct qsf_device_batch {
+    uint32_t n;                 /* rows */
+    uint32_t groups;            /* of rows of one sequence: a prompt's attention; 0: in chunks */
+    uint32_t chunks, blocks;    /* of attention; blocks of one */
+} qsf_device_batch;
 
 typedef struct qsf_device_buffers {
     const qsf_device *d;
@@ -56,14 +64,15 @@ typedef struct qsf_device_buffers {
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld, tokens_ld, head_ld;     /* floats */
     uint32_t route_ld, slot_ld;         /* the same; slot_ld: of an expert's hidden row */
+    uint32_t qkv_ld;            /* of queries, keys and values side by side */
     uint32_t room;              /* columns of heads in the cache */
-    uint32_t chunks;            /* of attention, at most; */
-    uint32_t chunk_blocks;      /* blocks of one */
+    uint32_t sums;              /* chunks of all rows, at most */
+    bool     prompts;           /* attention of groups of rows is possible */
     uint64_t entries;           /* of the table */
     qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;
-    uint32_t n, n_chunks;       /* for which they are set; 0: they have changed */
+    qsf_device_batch set;       /* for which they are set; n == 0: they have changed */
     uint64_t total;             /* bytes of all buffers, those of layers too */
 } qsf_device_buffers;
 

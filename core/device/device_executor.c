@@ -2,10 +2,14 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one. */
+ * twice: before the first layer that is on the device, and after the last one.  On a host that must
+ * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
+ * work, until its rows have come. */
 #include "device/device_head.h"
 #include "engine/context.h"
 #include "model/part.h"
+
+#include "wgsl/prompt_wgsl.h"
 
 typedef struct device_executor {
     qsf_executor        base;
@@ -25,14 +29,20 @@ typedef struct device_executor {
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device; */
+    bool                together;       /* those that asked stand together, from first_asked on; */
     bool                logits;         /* its logits are; */
-    bool                read;           /* they have come to the CPU */
+    bool                came;           /* they have come to the CPU */
+    uint32_t            first_asked;
+    qsf_device_id       read;           /* under way on a host that must not block; 0: none */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
-    uint32_t            chunks;         /* of the batch */
+    qsf_device_batch    batch;
 } device_executor;
 
-enum { WAIT_NS = 1000 * 1000 * 1000 };
+enum {
+    WAIT_NS = 1000 * 1000 * 1000,
+    ATTENTION_CHUNKS = 32       /* of a row, at most; each costs time where they are joined */
+};
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
 
@@ -44,6 +54,13 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+/* No caller waits for the read any more. */
+static void device_forget(device_executor *e)
+{
+    e->d->release(e->d->user, e->read);
+    e->read = 0;
+}
+
 static uint64_t list_room(const device_executor *e)
 {
     return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
@@ -53,6 +70,7 @@ static uint64_t list_room(const device_executor *e)
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
+    device_forget(e);
     qsf_device_head_done(&e->head, &e->b);
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
@@ -126,13 +144,16 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
+/* QSF_PENDING, on a host that must not block: call again with the same arguments. */
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
-    qsf_device_id read;
-    qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, WAIT_NS, err)) == QSF_PENDING) st = QSF_OK;
+    qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
+    if (st) return st;
+    if (!d->wait) st = d->poll(d->user, e->read, err);
+    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    if (st != QSF_PENDING) e->read = 0;
     return st;
 }
 
@@ -145,7 +166,11 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     const qsf_status st = device_flush(e, err);
     if (st || !l) return st ? st : e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
-    if (!write) return device_read(e, l->kv, block * n, e->words, n, err);
+    if (!write) {
+        const qsf_status read = device_read(e, l->kv, block * n, e->words, n, err);
+        if (read == QSF_PENDING) device_forget(e);      /* the caller begins anew */
+        return read;
+    }
     e->mapped = l->kv;
     e->mapped_at = block * n;
     return QSF_OK;
@@ -169,8 +194,9 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = on_device(x)->logits = on_device(x)->read = false;
-    on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
+    device_executor *e = on_device(x);
+    e->here = e->together = e->logits = e->came = false;
+    e->cpu_does->begin(e->cpu, embed);
 }
 
 static void device_rows_in(qsf_executor *x, uint32_t r, const float *state, const float *streams)
@@ -183,14 +209,41 @@ static void device_rows_back(qsf_executor *x, uint32_t n)
     on_device(x)->cpu_does->rows_back(on_device(x)->cpu, n);
 }
 
+/* Rows that follow each other in a sequence, in groups: [n] the first, and how many. */
+static uint32_t row_groups(const qsf_batch *batch, uint32_t *groups)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0, begin = 0; r < batch->n; r++) {
+        const qsf_batch_row *row = &batch->rows[r];
+        const bool more = r + 1 < batch->n && r + 1 - begin < QSF_WGSL_PROMPT_ROWS
+            && row[1].seq == row->seq && row[1].pos == row->pos + 1;
+        if (more) continue;
+        groups[2 * n] = begin;
+        groups[2 * n++ + 1] = r + 1 - begin;
+        begin = r + 1;
+    }
+    return n;
+}
+
+/* How the batch attends to at most `blocks` blocks a row: groups of rows share what they read if
+ * there are several in a group; chunks occupy a GPU with few rows. */
+static void batch_attention(device_executor *e, uint32_t *groups, uint32_t blocks)
+{
+    const uint32_t n = e->c->batch.n, most = QSF_MAX(QSF_MIN(e->b.sums / n, ATTENTION_CHUNKS), 1);
+    const uint32_t each = (blocks + most - 1) / most;
+    e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
+    if (!e->b.prompts) return;
+    const uint32_t n_groups = row_groups(&e->c->batch, groups);
+    if (n > e->b.sums || 8 * n_groups <= n) e->batch.groups = n_groups;
+}
+
 /* The rows' positions, and the entries of their sequences' blocks. */
 static qsf_status upload_places(device_executor *e, qsf_error *err)
 {
     const qsf_batch *batch = &e->c->batch;
     const qsf_kv_seq *seqs = e->c->tables.seqs;
-    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries;
-    uint32_t n = 0;
-    e->chunks = 1;
+    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries,
+        *groups = first + e->c->o.n_seqs, n = 0, blocks = 1;
     for (uint32_t s = 0; s < e->c->o.n_seqs; s++) first[s] = UINT32_MAX;
     for (uint32_t r = 0; r < batch->n; r++) {
         const uint32_t s = batch->rows[r].seq, pos = batch->rows[r].pos;
@@ -203,15 +256,18 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
             }
             entry[2 * n] = q->length;
             entry[2 * n++ + 1] = 0;
-            e->chunks = QSF_MAX(e->chunks, (q->n + e->b.chunk_blocks - 1) / e->b.chunk_blocks);
+            blocks = QSF_MAX(blocks, q->n);
         }
         const uint32_t row[] = { pos, first[s], q->n, q->blocks[qsf_kv_entry(q, pos)] };
         memcpy(place + 4 * (size_t)r, row, sizeof row);
     }
-    assert(n <= e->b.entries && e->chunks <= e->b.chunks);
+    assert(n <= e->b.entries);
+    batch_attention(e, groups, blocks);
     const qsf_device *d = e->d;
-    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
-    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
+    if (!st) st = d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    return st || !e->batch.groups ? st
+        : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
 static qsf_status upload_angles(device_executor *e, qsf_error *err)
@@ -287,25 +343,34 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
-    const uint32_t n = e->c->batch.n;
-    if (b->n == n && b->n_chunks == e->chunks) return QSF_OK;
+    const qsf_device_batch *is = &b->set, *new = &e->batch;
+    if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], n, e->chunks);
-    b->n = n;
-    b->n_chunks = e->chunks;
+        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
+    b->set = *new;
     return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
+}
+
+/* All of the layer's dispatches, or none. */
+static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+{
+    const size_t before = e->n_list;
+    const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
+    if (st) e->n_list = before;
+    return st;
 }
 
 static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
+    if (e->read) return rows_back(e, number, err);
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    if ((st = layer_list(e, l, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -318,6 +383,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 /* The rows that asked stand together in X, if there are others between them after a copy. */
 static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
 {
+    if (e->together) return QSF_OK;
+    e->together = true;
     const qsf_batch *batch = &e->c->batch;
     const qsf_device *d = e->d;
     const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
@@ -342,11 +409,13 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
-    uint32_t first;
-    qsf_status st = asked_rows(e, &first, err);
+    qsf_status st = asked_rows(e, &e->first_asked, err);
+    const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
-                                  e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, e->first_asked,
+                                  c->batch.n_asked, e->list, &e->n_list, err);
+    if (st == QSF_PENDING) e->n_list = before;
+    if (st == QSF_PENDING) return st;
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
@@ -359,13 +428,13 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     const qsf_hparams *hp = e->c->hp;
     const float scale = hp->logit_scale, cap = hp->final_softcap;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
-    if (st || e->read) return st;
+    if (st || e->came) return st;
     st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
     for (uint32_t i = 0; i < out->n && !st; i++) {
         if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
         if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
     }
-    e->read = !st;
+    e->came = !st;
     return st;
 }
 
@@ -393,6 +462,7 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
 }
@@ -424,7 +494,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
-    e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
+    e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     e->b.ropes = e->c->ropes;
@@ -528,10 +598,7 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
                         c->model->source->path, use.left);
     const qsf_status st = devices->open(devices, i, &d, &c->error);
-    if (st) return st;
-    if (d->wait) return move_layers(c, d, first, end, use.left);
-    d->close(d->user);
-    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
+    return st ? st : move_layers(c, d, first, end, use.left);
 }
 
 qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)

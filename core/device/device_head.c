@@ -107,6 +107,7 @@ qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const
                                 const qsf_head_units *units, uint32_t first, uint32_t n,
                                 qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
+    const qsf_device_batch batch = { .n = n };
     qsf_status st = QSF_OK;
     if (!h->steps.ready) {
         const qsf_head_part part = qsf_head_stream_part(s, 0, units);
@@ -114,14 +115,14 @@ qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const
         if ((st = head_make(h, b, &w, false, err))) return st;
     }
     if (h->first != first || h->n != n) {
-        qsf_device_layer_batch(b, &h->steps, n, 0);
+        qsf_device_layer_batch(b, &h->steps, &batch);
         qsf_wgsl_rows_numbers *norm = qsf_device_numbers_at(b, h->steps.numbers_at);
         norm->a_at = first * b->ld;
         if ((st = qsf_device_numbers_write(b, h->steps.numbers_at, h->steps.n_steps, err))) return st;
         h->first = first;
         h->n = n;
     }
-    return qsf_device_layer_list(b, &h->steps, n, 0, list, len, err);
+    return qsf_device_layer_list(b, &h->steps, &batch, list, len, err);
 }
 
 void qsf_device_head_done(qsf_device_head *h, const qsf_device_buffers *b)

@@ -66,6 +66,12 @@ typedef struct layer_part {
     uint8_t norm[2], post[2];
 } layer_part;
 
+/* Whether products (qsf_device_fuse) are all that reads the part's input. */
+static bool reads_by_products(const qsf_device_part *part)
+{
+    return part == &qsf_device_attention || part == &qsf_device_plain || part == &qsf_device_gated;
+}
+
 /* X, normed unless the flow leaves that out, as the part's products take it; also those of `with`,
  * which reads the same rows. */
 static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *with)
@@ -135,6 +141,7 @@ static void list_serial(qsf_device_maker *k, const layer_part *p)
 {
     if (!p->part) return;
     list_in(k, p, NULL);
+    if (reads_by_products(p->part)) qsf_device_fuse(k, UINT32_MAX);
     if (p->part->in) p->part->in(k);
     list_rest(k, p);
 }
@@ -143,8 +150,11 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
 {
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
+    if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part)))
+        qsf_device_fuse(k, UINT32_MAX);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
+    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
     ff->part->in(k);
     list_rest(k, mixer);
     list_rest(k, ff);
@@ -215,7 +225,7 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
     k.st = qsf_device_buffer_new(b, l->vectors_bytes, &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
-    b->n = 0;                   /* its numbers have to be written */
+    b->set.n = 0;               /* its numbers have to be written */
     return k.st;
 }
 
@@ -229,40 +239,49 @@ void qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l)
     *l = (qsf_device_layer){ 0 };
 }
 
-static uint32_t variant_of(uint32_t n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 8 ? 3 : 4; }
-
 /* What depends on the batch, in the numbers of a step. */
 static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, const qsf_device_step *s,
-                       uint32_t n, uint32_t chunks)
+                       const qsf_device_batch *batch)
 {
+    const uint32_t n = batch->n;
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
     if (s->work == QSF_DEVICE_OWN) {
         if (s->own->batch) s->own->batch(s, numbers, n);
     } else if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
+        ((qsf_wgsl_product_numbers *)numbers)->chunks = batch->chunks;
     } else if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
         ((qsf_wgsl_floats_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
         ((qsf_wgsl_rows_numbers *)numbers)->n = n;
-        ((qsf_wgsl_rows_numbers *)numbers)->chunks = chunks;
+        ((qsf_wgsl_rows_numbers *)numbers)->chunks = batch->chunks;
     } else {
         ((qsf_wgsl_attend_numbers *)numbers)->n = n;
+        ((qsf_wgsl_attend_numbers *)numbers)->blocks = batch->blocks;
     }
 }
 
-void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                            uint32_t chunks)
+void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                            const qsf_device_batch *batch)
 {
-    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], n, chunks);
+    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], batch);
 }
 
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
+{
+    if (batch->n < s->of.least || (s->of.most && batch->n > s->of.most)) return false;
+    if (s->of.attention == QSF_DEVICE_ALL) return true;
+    return (s->of.attention == QSF_DEVICE_IN_GROUPS) == (batch->groups > 0);
+}
+
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
-    const uint32_t variant = variant_of(n);
+    const uint32_t n = batch->n, variant = qsf_device_variant(n);
     for (uint32_t i = 0; i < l->n_steps; i++) {
         qsf_device_step *s = &l->steps[i];
+        if (!step_is_for(s, batch)) continue;
         qsf_device_dispatch *to = &list[*len];
         uint32_t groups[3];
         *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
@@ -270,14 +289,17 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uin
             const qsf_status st = s->own->dispatch(b, s, n, to, err);
             if (st) return st;
         } else if (s->work == QSF_DEVICE_CHUNKS) {
-            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
+        } else if (s->work == QSF_DEVICE_PROMPT) {
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };
         } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
             const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
                 many = variant == QSF_DEVICE_VARIANTS - 1;
-            const uint32_t rows = floats ? qsf_device_variant_rows(variant) : many ? 64 : n;
+            const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;
-            qsf_wgsl_dispatch(many && !floats ? (s->wide + 3) / 4 : s->wide, groups);
+            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts,
+                              groups);
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
                                          (n + rows - 1) / rows };
         }

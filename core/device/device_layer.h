@@ -13,6 +13,7 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
 
 typedef enum qsf_device_work {
     QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_FLOAT_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
+    QSF_DEVICE_PROMPT,
     QSF_DEVICE_OWN                      /* what its `own` computes */
 } qsf_device_work;
 
@@ -27,6 +28,17 @@ typedef struct qsf_device_own {
                            qsf_error *err);
 } qsf_device_own;
 
+/* The batches that a step is for. */
+typedef struct qsf_device_for {
+    uint32_t least, most;               /* rows; most 0: no limit */
+    enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
+} qsf_device_for;
+
+/* The variant for n rows; up to 32 of them are multiplied eight at a time. */
+static inline uint32_t qsf_device_variant(uint32_t n)
+{
+    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 32 ? 3 : 4;
+}
 /* Rows of a batch that a workgroup of a product's variant takes. */
 static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }
 
@@ -34,12 +46,14 @@ static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return varian
 struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
+    qsf_device_for of;
     uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
-                                         * chunks */
-    uint32_t slices;                    /* of products */
+                                         * chunks, heads */
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
+    bool     fused;                     /* the product makes codes by itself, of `from` */
+    qsf_wgsl_rows from;
     qsf_wgsl_floats floats;             /* of a matrix of floats */
     const qsf_device_own *own;
     uint32_t slots;                     /* of a row, if the step has a row for each slot; else 0 */
@@ -74,11 +88,10 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
                                  const qsf_weights *w, qsf_error *err);
 void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);
 /* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
-void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                                  uint32_t chunks);
-/* Appends the layer's dispatches for a batch of n rows and `chunks` of attention to list,
- * which has room for QSF_DEVICE_STEPS. */
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                                  const qsf_device_batch *batch);
+/* Appends the layer's dispatches for a batch to list, which has room for QSF_DEVICE_STEPS. */
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err);
 
 #endif

@@ -32,8 +32,8 @@ static uint64_t matrix_bytes(const qsf_matrix *m)
 }
 
 /* Tiles for look-ups are brought back to the usual order, a row of them at a time. */
-static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, const qsf_matrix *m,
-                                qsf_error *err)
+static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, uint64_t begin,
+                                const qsf_matrix *m, qsf_error *err)
 {
     const uint64_t all = matrix_bytes(m), row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
     qsf_status st = QSF_OK;
@@ -41,29 +41,44 @@ static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, c
     if (!mine) return QSF_E_MEMORY;
     for (uint64_t at = 0; at < all && !st; at += row) {
         qsf_lut_turn_back(mine, (const uint8_t *)m->t.data + at, (size_t)row);
-        st = upload(b, to, at, mine, row, err);
+        st = upload(b, to, begin + at, mine, row, err);
     }
     qsf_dealloc(b->platform, mine, row);
     return st;
 }
 
-static qsf_status put_matrix(qsf_device_buffers *b, qsf_device_layer *l, const qsf_matrix *m,
-                             qsf_device_id *out, qsf_error *err)
+static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, uint64_t at,
+                                const qsf_matrix *m, qsf_error *err)
 {
     const uint64_t bytes = matrix_bytes(m), whole = m->t.bytes / QSF_DEVICE_ALIGN * QSF_DEVICE_ALIGN;
     uint8_t end[QSF_DEVICE_ALIGN] = { 0 };
-    if (bytes > b->d->info->max_binding)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
-                        (unsigned long long)(bytes / 1000000));
-    qsf_status st = qsf_device_buffer_new(b, bytes, out, err);
-    if (st) return st;
-    assert(l->n_weights < QSF_DEVICE_WEIGHTS);
-    l->weights[l->n_weights++] = *out;
-    if (m->lut) return upload_turned(b, *out, m, err);
-    if (m->form >= 0) return upload(b, *out, 0, m->t.data, bytes, err);
+    if (m->lut) return upload_turned(b, to, at, m, err);
+    if (m->form >= 0) return upload(b, to, at, m->t.data, bytes, err);
     memcpy(end, (const uint8_t *)m->t.data + whole, (size_t)(m->t.bytes - whole));
-    st = upload(b, *out, 0, m->t.data, whole, err);
-    return st || whole == bytes ? st : upload(b, *out, whole, end, sizeof end, err);
+    const qsf_status st = upload(b, to, at, m->t.data, whole, err);
+    return st || whole == bytes ? st : upload(b, to, at + whole, end, sizeof end, err);
+}
+
+/* Matrices, one after the other. */
+static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_products *p)
+{
+    qsf_device_range r = { 0 };
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < p->n; i++) r.len += matrix_bytes(p->m[i]);
+    if (k->compiles || k->st) return r;
+    if (r.len > k->b->d->info->max_binding) {
+        k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
+                         (unsigned long long)(r.len / 1000000));
+        return r;
+    }
+    if ((k->st = qsf_device_buffer_new(k->b, r.len, &r.buffer, k->err))) return r;
+    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
+    k->l->weights[k->l->n_weights++] = r.buffer;
+    for (uint32_t i = 0; i < p->n && !k->st; i++) {
+        k->st = upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
+        at += matrix_bytes(p->m[i]);
+    }
+    return r;
 }
 
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
@@ -100,6 +115,25 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
     return r;
 }
 
+/* The biases of all rows of some matrices, if one has them; 0 bytes: none has. */
+static qsf_device_range put_biases(qsf_device_maker *k, const qsf_device_products *p)
+{
+    uint32_t rows = 0, n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        rows += p->m[i]->t.rows;
+        n += p->bias[i] != NULL;
+    }
+    if (!n) return (qsf_device_range){ 0 };
+    const qsf_device_range r = vector_room(k, rows);
+    uint64_t at = r.at;
+    for (uint32_t i = 0; i < p->n && !k->compiles; i++) {
+        const size_t bytes = p->m[i]->t.rows * sizeof(float);
+        if (p->bias[i] && !k->st) k->st = upload(k->b, r.buffer, at, p->bias[i], bytes, k->err);
+        at += bytes;
+    }
+    return r;
+}
+
 /* ---- steps ---- */
 
 qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name name)
@@ -112,7 +146,7 @@ void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char 
     uint32_t place;
     assert(k->l->n_steps < QSF_DEVICE_STEPS);
     *out = &k->l->steps[k->compiles ? 0 : k->l->n_steps++];
-    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name };
+    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name, .of = k->of };
     if (k->compiles) return &k->spare;
     void *numbers = qsf_device_numbers(k->b, &place);
     if (k->l->n_steps == 1) k->l->numbers_at = place;
@@ -125,7 +159,9 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     const uint32_t place = k->l->numbers_at + (uint32_t)(s - k->l->steps);
     if (k->compiles) return;
     ranges[0] = (qsf_device_range){ k->b->numbers, (uint64_t)place * QSF_DEVICE_NUMBERS, QSF_DEVICE_NUMBERS };
-    if (!k->st) k->st = d->group_new(d->user, s->pipeline[0], ranges, n, &s->group, k->err);
+    uint32_t i = 0;             /* any variant has the same bindings */
+    while (i < QSF_DEVICE_VARIANTS - 1 && !s->pipeline[i]) i++;
+    if (!k->st) k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
 }
 
 void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
@@ -137,7 +173,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     uint32_t n = 1;
     qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
     *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld,
-                                  .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
+                                  .b_at = x->b_at, .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
                                   .gain = x->gain };
@@ -150,6 +186,10 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->bias], x->cols);
     if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], p->heads);
     if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    k->fused = 0;
+    k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
+                                 .n_ranges = r->floats || r->add ? 0 : n - 1 };
+    memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
     if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
     if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
     qsf_pipeline_begin(&k->b->pipelines, &t);
@@ -225,6 +265,41 @@ bool qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind)
     return false;
 }
 
+void qsf_device_fuse(qsf_device_maker *k, uint32_t widest)
+{
+    const qsf_wgsl_rows_numbers *x = &k->from.numbers;
+    qsf_wgsl_product p = { .rows = QSF_DEVICE_FUSED, .slices = QSF_WGSL_SLICES, .from = &k->from.rows,
+                           .cols = x->x_ld / 5 * 64 };
+    while (p.rows && !qsf_wgsl_product_fits(&p)) p.rows--;
+    k->fused = k->from.n_ranges && x->cols <= widest ? p.rows : 0;
+    if (k->of.most) k->fused = QSF_MIN(k->fused, k->of.most);
+    if (k->fused) k->from.step->of.least = QSF_MAX(k->of.least, k->fused + 1);
+}
+
+bool qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t n)
+{
+    const qsf_matrix *first = &k->w->m[kinds[0]];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_matrix *m = &k->w->m[kinds[i]];
+        if (m->form < 0 || !m->t.rows || qsf_device_scaled(k->b->source, k->number, kinds[i])) return false;
+        if (m->form != first->form || m->t.block != first->t.block) return false;
+        if (m->t.cols != first->t.cols) return false;
+        if (i + 1 < n && m->t.rows % QSF_TILE_ROWS) return false;
+        bytes += matrix_bytes(m);
+    }
+    return bytes <= k->b->d->info->max_binding;
+}
+
+/* How K is cut: few and long rows need more slices to occupy a GPU. */
+static void product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused)
+{
+    p->parts = tiles > 512 || cols <= 512 ? 1 : tiles <= 128 && cols >= 4096 ? 4 : 2;
+    p->slices = 16 * p->parts;
+    if (p->gated) p->slices = 8, p->parts = 1;
+    else if (tiles >= 4096 && !fused) p->slices = 8;
+}
+
 /* A variant of a product: for 1, 2, 4 or 8 rows, or for more. */
 qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s, uint32_t variant,
                                        qsf_error *err)
@@ -233,61 +308,119 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     qsf_wgsl_product p = s->product;
     if (s->pipeline[variant]) return QSF_OK;
     qsf_pipeline_begin(&b->pipelines, &t);
+    p.rows = 1u << variant;
+    if (s->fused) p.from = &s->from;
     if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
         s->floats.rows = qsf_device_variant_rows(variant);
         qsf_wgsl_product_floats(&t, &s->floats);
     } else if (variant == QSF_DEVICE_VARIANTS - 1) {
         qsf_wgsl_product_tiles(&t, &p);
     } else {
-        p.rows = 1u << variant;
-        p.slices = s->slices;
         qsf_wgsl_product_rows(&t, &p);
     }
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
-/* A product of floats, or of codes. */
-static qsf_device_step *product_step(qsf_device_maker *k, const char *name, const qsf_matrix *m, bool bias,
-                                     const qsf_device_to *to)
+/* The pipelines that a step's batches need; the first of them, if there was a time for all. */
+static void product_pipelines(qsf_device_maker *k, qsf_device_step *s)
 {
+    const uint32_t first = qsf_device_variant(s->of.least),
+        last = s->of.most ? qsf_device_variant(s->of.most) : QSF_DEVICE_VARIANTS - 1;
+    for (uint32_t i = first; i <= (k->compiles ? last : first) && !k->st; i++)
+        k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
+}
+
+/* The numbers of a product of floats. */
+static qsf_device_step *floats_step(qsf_device_maker *k, const qsf_device_products *p)
+{
+    const qsf_matrix *m = p->m[0];
     qsf_device_step *s;
-    const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
-    if (m->form < 0) {
-        qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, name, &s);
-        *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
-                                        .y_ld = to->ld, .y_at = to->at, .scale = m->scale,
-                                        .times = to->times };
-        s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .bias = bias, .add = to->add,
-                                       .scaled = to->scaled };
-        s->wide = m->t.rows;
-    } else {
-        qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
-        *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
-                                         .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld,
-                                         .y_at = to->at, .scale = m->scale, .times = to->times };
-        s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias,
-                                         .add = to->add, .scaled = to->scaled };
-        s->wide = tiles;
-        s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
-    }
+    qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, p->name, &s);
+    *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
+                                    .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                    .times = p->to.times };
+    s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .add = p->to.add, .scaled = p->to.scaled };
+    s->wide = m->t.rows;
     return s;
+}
+
+/* Those of a product of codes. */
+static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_products *p, bool fused)
+{
+    const qsf_matrix *m = p->m[0];
+    const qsf_wgsl_rows_numbers *f = &k->from.numbers;
+    qsf_device_step *s;
+    qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, p->name, &s);
+    *x = (qsf_wgsl_product_numbers){ .blocks = m->blocks, .x_ld = qsf_device_codes_ld(m->t.cols),
+                                     .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                     .times = p->to.times };
+    for (uint32_t i = 0; i < (p->gated ? 1 : p->n); i++) {
+        x->rows += p->m[i]->t.rows;
+        x->tiles += (p->m[i]->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    }
+    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .add = p->to.add,
+                                     .scaled = p->to.scaled, .gated = p->gated, .function = p->function };
+    s->wide = x->tiles;
+    product_slices(&s->product, x->tiles, m->t.cols, fused);
+    if (!fused) return s;
+    s->fused = true;
+    s->from = k->from.rows;
+    s->product.cols = x->x_ld / 5 * 64;
+    x->cols = f->cols, x->a_ld = f->a_ld, x->a_at = f->a_at, x->b_ld = f->b_ld, x->b_at = f->b_at;
+    x->eps = f->eps, x->heads = f->heads, x->head_dim = f->head_dim, x->room = f->room;
+    x->gate_ld = f->gate_ld, x->gain = f->gain;
+    memcpy(x->of_function, f->of_function, sizeof x->of_function);
+    return s;
+}
+
+/* One dispatch for matrices at `weights`, whose biases are at `bias`. */
+static void step_joined(qsf_device_maker *k, const qsf_device_products *p, bool fused,
+                        qsf_device_range weights, qsf_device_range bias)
+{
+    const bool floats = p->m[0]->form < 0;
+    qsf_device_range ranges[QSF_WGSL_BINDINGS + 1] = { { 0 }, weights };
+    uint32_t n = 2;
+    qsf_device_step *s = floats ? floats_step(k, p) : codes_step(k, p, fused);
+    s->product.bias = s->floats.bias = bias.len > 0;
+    if (fused) {
+        memcpy(ranges + n, k->from.ranges, k->from.n_ranges * sizeof *ranges);
+        n += k->from.n_ranges;
+    } else {
+        ranges[n++] = qsf_device_all_of(k->b, floats ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
+    }
+    ranges[n++] = qsf_device_all_of(k->b, p->to.buffer);
+    if (bias.len) ranges[n++] = bias;
+    product_pipelines(k, s);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+void qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p)
+{
+    const qsf_device_range weights = put_matrices(k, p), bias = put_biases(k, p);
+    const qsf_device_for of = k->of;
+    qsf_device_products plain = *p;
+    plain.gated = false;
+    if (k->fused && p->m[0]->form >= 0) {
+        k->of.most = of.most ? QSF_MIN(of.most, k->fused) : k->fused;
+        step_joined(k, p, true, weights, bias);
+        k->of = of;
+        k->of.least = QSF_MAX(of.least, k->fused + 1);
+    }
+    step_joined(k, &plain, false, weights, bias);
+    k->of = of;
+}
+
+void qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias)
+{
+    p->m[p->n] = &k->w->m[kind];
+    p->bias[p->n++] = k->w->v[bias];
 }
 
 void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
                             const qsf_device_to *to)
 {
-    qsf_device_range ranges[5];
-    uint32_t n = 2;
-    qsf_device_step *s = product_step(k, name, m, bias != NULL, to);
-    if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
-    ranges[1].at = 0;
-    ranges[1].len = matrix_bytes(m);
-    ranges[n++] = qsf_device_all_of(k->b, m->form < 0 ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
-    ranges[n++] = qsf_device_all_of(k->b, to->buffer);
-    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, m->t.rows);
-    for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
-        k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
-    qsf_device_step_group(k, s, ranges, n);
+    const qsf_device_products p = { .name = name, .m = { m }, .bias = { bias }, .n = 1, .to = *to };
+    qsf_device_step_products(k, &p);
 }
 
 /* With a matrix of the layer. */

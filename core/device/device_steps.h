@@ -5,6 +5,15 @@
 
 #include "device/device_layer.h"
 
+/* What CODES are made of, and nothing else with them. */
+typedef struct qsf_device_from {
+    qsf_wgsl_rows         rows;
+    qsf_wgsl_rows_numbers numbers;
+    qsf_device_range      ranges[7];    /* A to gates */
+    uint32_t              n_ranges;     /* 0: it cannot be part of a product */
+    qsf_device_step      *step;
+} qsf_device_from;
+
 /* A layer whose list is being made.  Errors stay in st: what follows does nothing. */
 typedef struct qsf_device_maker {
     qsf_device_buffers *b;
@@ -14,6 +23,10 @@ typedef struct qsf_device_maker {
     uint32_t            number;         /* of the layer */
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
+    qsf_device_for      of;             /* of the next steps */
+    qsf_device_from     from;
+    uint32_t            fused;          /* rows for which the next products make codes by themselves */
+    uint32_t            gated;          /* rows for which GATE has function(gate) * up */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
@@ -42,7 +55,7 @@ typedef struct qsf_device_rows {
     const char     *name;
     qsf_wgsl_rows   r;
     qsf_device_name a, b, to;
-    uint32_t        cols, at, ld, to_ld;        /* at: the first column of a */
+    uint32_t        cols, at, ld, b_at, to_ld;  /* at, b_at: the first columns of a and b */
     int             norm, bias;         /* kinds of vectors */
     float           gain;
     const float    *of_function;        /* [4], or NULL */
@@ -58,6 +71,13 @@ void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int nor
 /* The rows of a buffer become their norm. */
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
                           uint32_t ld, int norm, int bias);
+
+enum { QSF_DEVICE_FUSED = 2 };          /* rows, at most */
+/* After rows to CODES of at most `widest` columns: batches of few rows leave that step out, and the
+ * products that follow make codes by themselves.  Only if nothing else reads these CODES.  Sets
+ * k->fused to the rows of such batches, at most; 0: none. */
+void  qsf_device_fuse(qsf_device_maker *k, uint32_t widest);
+
 /* Whether a number of its own multiplies a matrix. */
 bool  qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind);
 /* Where a product goes: to rows of a buffer that are ld floats apart, from column `at` on.  scaled:
@@ -68,6 +88,22 @@ typedef struct qsf_device_to {
     bool            add, scaled;
     float           times;
 } qsf_device_to;
+/* Products of the same rows with matrices whose results lie side by side; gated: for batches of at
+ * most k->fused rows function(first) * second instead. */
+typedef struct qsf_device_products {
+    const char       *name;
+    const qsf_matrix *m[3];
+    const float      *bias[3];          /* NULL: none */
+    uint32_t          n;
+    qsf_device_to     to;
+    bool              gated;
+    qsf_wgsl_function function;
+} qsf_device_products;
+void  qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p);
+/* Appends a matrix of the layer; bias: the kind of its bias. */
+void  qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias);
+/* Whether one dispatch can multiply by these matrices of the layer. */
+bool  qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t n);
 /* CODES, or FLOATS, times a matrix. */
 void  qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
                              const qsf_device_to *to);

@@ -20,11 +20,12 @@ typedef struct qsf_wgsl_attend {
     bool     wide;          /* of 32 bits */
     uint32_t room;          /* head_dim of the records: even, and with codes a multiple of 16 */
     /* chunks: */
-    uint32_t blocks;        /* of a chunk */
     uint32_t share;         /* query heads of a workgroup, which share their keys */
     bool     softcap;
     bool     alibi;
     bool     both;          /* rows see half the window on each side: an encoder */
+    /* prompt: a score more for each head (chunks: rows_wgsl.h has them) */
+    bool     head_sinks;
     /* places: */
     bool     norm;          /* norm of queries and keys */
     bool     values;        /* norm of values, without weights */
@@ -52,7 +53,7 @@ typedef struct qsf_wgsl_attend_numbers {
     uint32_t even;
     float    temp;              /* temper: queries times 1 + temp * ln(1 + position / every) */
     uint32_t every;
-    uint32_t unused;
+    uint32_t blocks;            /* chunks: of one */
 } qsf_wgsl_attend_numbers;
 
 /* Words of a query as places leaves it: floats; codes: the scale, then words of codes. */
@@ -67,13 +68,23 @@ static inline bool qsf_wgsl_has_room(const qsf_wgsl_attend *a)
     return a->room && a->room <= QSF_WGSL_HEAD_DIM && a->room % (a->codes ? 16 : 2) == 0;
 }
 
-/* Query heads that fit a workgroup's memory with their scores. */
+/* Elements of a query without its scale: fp16: pairs of floats; codes: words. */
+static inline uint32_t qsf_wgsl_query_room(const qsf_wgsl_attend *a) { return a->room / (a->codes ? 4 : 2); }
+
+/* Query heads that a workgroup can have: 32 invocations each, and memory for a query, for scores in
+ * nine parts, twice for those of a block. */
 static inline uint32_t qsf_wgsl_most_share(const qsf_wgsl_attend *a)
 {
-    return QSF_WGSL_SHARED / (qsf_wgsl_query_words(a) + 32 * a->blocks + 1);
+    return QSF_MIN(8, QSF_WGSL_SHARED / ((a->codes ? 1 : 2) * qsf_wgsl_query_room(a) + 11 * 32 + 1));
 }
 
 /* The text of both: struct Numbers, binding 0, and the constants of a variant. */
 void qsf_wgsl_attend_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
+/* fn record_of(entry, kv): the record of a key-value head in the block of an entry of Table;
+ * fn seen(at, pos): whether the row at pos sees the position `at`; NONE, the score if it does not;
+ * fn needed(at, low, last): whether some row from low to last sees one of the 32 positions;
+ * fn written(at, last): whether a position that rows up to last may see has keys and values;
+ * both: var length, which the shader sets; alibi: fn slope(head). */
+void qsf_wgsl_attend_seen(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
 
 #endif

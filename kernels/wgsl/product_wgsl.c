@@ -8,8 +8,9 @@ static uint32_t wgsl_own_words(const qsf_wgsl_product *p) { return p->rows * qsf
 bool qsf_wgsl_product_fits(const qsf_wgsl_product *p)
 {
     /* of the rows' functions: tops, sums and shares; of the product: sums of slices, a table */
-    const uint32_t others = 3 * QSF_WGSL_THREADS + 16 * p->slices * p->rows + 64;
-    return p->slices == QSF_WGSL_SLICES && wgsl_own_words(p) + others <= QSF_WGSL_SHARED;
+    const uint32_t threads = qsf_wgsl_product_lanes(p) * p->slices,
+        others = 3 * QSF_WGSL_THREADS + threads * p->rows + 64;
+    return threads == QSF_WGSL_THREADS && wgsl_own_words(p) + others <= QSF_WGSL_SHARED;
 }
 
 /* fn activation(i): the i-th vec4 of X, a binding or the workgroup's own. */
@@ -59,11 +60,13 @@ void qsf_wgsl_product_head(qsf_wgsl_text *t, const qsf_wgsl_product *p, uint32_t
     qsf_wgsl_decode(t, p->form, p->block, threads);
     wgsl_activations(t, p);
     qsf_wgsl_read_sums(t);
+    if (p->gated) qsf_wgsl_function_text(t, "gate_function", p->function);
     QSF_WGSL_PUT(t,
         "fn finish(m: u32, row: u32, sum: f32) {\n"
         "  let at = m * p.y_ld + p.y_at + row;\n"
         "  Y[at] = ${add}${begin}sum${scale}${bias}${end};\n"
-        "}\n", { "add", 0, p->add ? "Y[at] + " : "" }, { "bias", 0, p->bias ? " + row_bias[row]" : "" },
+        "}\n", { "add", 0, p->add ? "Y[at] + " : "" },
+        { "bias", 0, p->bias && !p->gated ? " + row_bias[row]" : "" },
         { "begin", 0, p->scaled ? "(" : "" }, { "scale", 0, p->scaled ? " * p.scale" : "" },
         { "end", 0, p->scaled ? ") * p.times" : "" });
 }

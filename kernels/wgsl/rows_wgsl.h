@@ -23,6 +23,9 @@ typedef enum qsf_wgsl_function {
     QSF_N_WGSL_FUNCTIONS
 } qsf_wgsl_function;
 
+/* fn name(x) -> f32. */
+void qsf_wgsl_function_text(qsf_wgsl_text *t, const char *name, qsf_wgsl_function f);
+
 typedef struct qsf_wgsl_rows {
     qsf_wgsl_source   source;
     qsf_wgsl_function function;

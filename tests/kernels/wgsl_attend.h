@@ -193,12 +193,12 @@ static double value_column(const attend_case *c, const uint8_t *record, uint32_t
     return (double)record_float(record, c->layout.vd_at + 4 * i) * (int8_t)v[qsf_kv_v_at(i, d)];
 }
 
-static bool position_seen(const attend_case *c, uint32_t at, uint32_t m)
+/* row: as a_rows. */
+static bool position_seen(const attend_case *c, uint32_t at, const uint32_t row[4])
 {
     const qsf_wgsl_attend_numbers *n = &c->numbers;
-    const uint32_t pos = a_pos[m], far = at > pos ? at - pos : pos - at;
-    if (c->shader.both)
-        return at < a_table[a_rows[m][1] + a_rows[m][2]][0] && (!n->window || far <= n->window / 2);
+    const uint32_t pos = row[0], far = at > pos ? at - pos : pos - at;
+    if (c->shader.both) return at < a_table[row[1] + row[2]][0] && (!n->window || far <= n->window / 2);
     const uint32_t reach = at < n->sinks ? n->far : n->window;
     return at <= pos && (!reach || pos - at < reach);
 }
@@ -214,15 +214,15 @@ static double alibi_of(const qsf_wgsl_attend_numbers *n, uint32_t head)
 static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uint32_t chunk, float *sums,
                             float *of)
 {
-    const uint32_t room = c->shader.room, positions = 32 * c->shader.blocks;
+    const uint32_t room = c->shader.room, positions = 32 * c->numbers.blocks;
     const uint32_t *q = c->queries + (m * A_HEADS + head) * qsf_wgsl_query_words(&c->shader);
     double score[128], top = -1e30, all = 0;
     for (uint32_t i = 0; i < positions; i++) {
-        const uint32_t entry = chunk * c->shader.blocks + i / 32;
+        const uint32_t entry = chunk * c->numbers.blocks + i / 32;
         score[i] = -1e30;
         if (entry >= a_rows[m][2]) continue;
         const uint32_t *e = a_table[a_rows[m][1] + entry];
-        if (!position_seen(c, e[1] * 32 + i % 32, m)) continue;
+        if (!position_seen(c, e[1] * 32 + i % 32, a_rows[m])) continue;
         score[i] = 0;
         for (uint32_t d = 0; d < room; d++)
             score[i] += query_column(c, q, d) * key_column(c, record_of(c, e[0], head / A_REP), i % 32, d);
@@ -235,7 +235,7 @@ static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uin
     for (uint32_t d = 0; d < room; d++) sums[d] = 0;
     for (uint32_t i = 0; i < positions; i++) {
         if (score[i] <= -1e30) continue;
-        const uint32_t *e = a_table[a_rows[m][1] + chunk * c->shader.blocks + i / 32];
+        const uint32_t *e = a_table[a_rows[m][1] + chunk * c->numbers.blocks + i / 32];
         const uint8_t *record = record_of(c, e[0], head / A_REP);
         all += exp(score[i] - top);
         for (uint32_t d = 0; d < room; d++)
@@ -247,7 +247,7 @@ static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uin
 
 static void chunk_runs(wgsl_folder *f, attend_case *c)
 {
-    const uint32_t chunks = (3 + c->shader.blocks - 1) / c->shader.blocks, room = c->shader.room,
+    const uint32_t chunks = (3 + c->numbers.blocks - 1) / c->numbers.blocks, room = c->shader.room,
         parts = (A_REP + c->shader.share - 1) / c->shader.share, n = A_ROWS * A_HEADS * chunks;
     float *sums = malloc((size_t)n * room * 4), *of = malloc((size_t)n * 8);
     char *none = calloc((size_t)n * room, 4);
@@ -285,9 +285,8 @@ static void attend_shaders(wgsl_folder *f, table_test *t, const qsf_kernels *k, 
     wgsl_shader_end(f, name);
     if (runs) place_runs(f, t, k, c);
     qsf_wgsl_chunks(wgsl_shader(f), a);
-    snprintf(name, sizeof name, "chunks_%s_%u_%u_%u%s%s%s", kv, (unsigned)a->room, (unsigned)a->blocks,
-             (unsigned)a->share, a->softcap ? "_softcap" : "", a->alibi ? "_alibi" : "",
-             a->both ? "_both" : "");
+    snprintf(name, sizeof name, "chunks_%s_%u_%u%s%s%s", kv, (unsigned)a->room, (unsigned)a->share,
+             a->softcap ? "_softcap" : "", a->alibi ? "_alibi" : "", a->both ? "_both" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     chunk_runs(f, c);
@@ -301,21 +300,25 @@ static void attend_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
     const qsf_wgsl_attend_numbers numbers = {
         .head_dim = hd, .q_ld = A_HEADS * hd + 4, .q_at = 4, .k_ld = A_KV_HEADS * hd,
         .v_ld = A_KV_HEADS * hd + 8, .v_at = 8, .half = hd / 2, .eps = 1e-5f, .scale = 0.125f, .cap = 3,
-        .q_step = hd, .slope = -2, .even = 4, .temp = 0.3f, .every = 20,
+        .blocks = 2, .q_step = hd, .slope = -2, .even = 4, .temp = 0.3f, .every = 20,
     };
-    attend_case plain = { .shader = { .room = 64, .blocks = 2, .share = 3, .norm = true, .rope = true },
+    attend_case plain = { .shader = { .room = 64, .share = 3, .norm = true, .rope = true },
                           .numbers = numbers },
-        codes = { .shader = { .codes = true, .room = 64, .blocks = 1, .share = 2, .rope = true, .pairs = true,
+        codes = { .shader = { .codes = true, .room = 64, .share = 2, .rope = true, .pairs = true,
                               .softcap = true }, .numbers = numbers };
     attend_case each = plain, wide = plain, both = plain, still = codes;
-    codes.numbers.mix = 8, codes.numbers.window = 35, codes.numbers.sinks = 4;
+    codes.numbers.blocks = 1, codes.numbers.mix = 8, codes.numbers.window = 35, codes.numbers.sinks = 4;
     /* a layer whose heads are smaller than the cache's, rotated in part */
     codes.numbers.head_dim = 48, codes.numbers.half = 20;
-    each.shader.rotated_first = true, each.shader.blocks = 3, each.shader.share = 1;
+    each.shader.rotated_first = true, each.shader.share = 1, each.numbers.blocks = 3;
     each.numbers.norm_ld = hd;
     attend_shaders(f, t, k, &plain, true);
     attend_shaders(f, t, k, &codes, true);
     attend_shaders(f, t, k, &each, true);
+    /* records whose words do not fill the invocations, or are more than these */
+    each.shader.room = 96, each.shader.share = 3, codes.shader.room = 320;
+    attend_shaders(f, t, k, &each, true);
+    attend_shaders(f, t, k, &codes, true);
     /* queries with gates after them, layer norms also of values; ALiBi in both directions */
     wide.shader.wide = wide.shader.mean = wide.shader.values = wide.shader.alibi = true;
     wide.numbers.q_step = 2 * hd, wide.numbers.q_ld = 2 * A_HEADS * hd + 4;
@@ -330,7 +333,7 @@ static void attend_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
         attend_case c = { .shader = { .codes = i / 16 % 2, .wide = !(i / 16 % 2) && i % 3 == 1,
                                       .alibi = i % 5 == 2, .both = i % 7 == 3, .values = i % 5 == 1,
                                       .mean = i % 7 == 1, .still = i / 16 % 2 && i % 2 == 0 && i % 3,
-                                      .temper = i % 5 == 3, .room = rooms[i / 32], .blocks = 1 + i % 4,
+                                      .temper = i % 5 == 3, .room = rooms[i / 32],
                                       .norm = i % 2, .rotated_first = i % 4 == 3, .rope = i / 2 % 2,
                                       .pairs = i / 4 % 2,
                                       .softcap = i / 8 % 2 } };

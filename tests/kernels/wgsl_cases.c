@@ -7,6 +7,7 @@
 #  define _DARWIN_C_SOURCE
 #endif
 #include "wgsl_experts.h"
+#include "wgsl_prompt.h"
 
 int main(int argc, char **argv)
 {
@@ -23,6 +24,7 @@ int main(int argc, char **argv)
     product_cases(&f, &ref, &t);
     rows_cases(&f, &t, &ref);
     attend_cases(&f, &t, &ref);
+    prompt_cases(&f, &t, &ref);
     floats_cases(&f, &t);
     fused_cases(&f, &t, &ref);
     choice_cases(&f, &t);
