@@ -6,7 +6,8 @@
  *   shared experts: as a dense feed-forward, whose output is one more slot of SLOT_OUT
  *   weighted sum of a row's slots -> X, or TMP
  *
- * No count of slots is known here: dispatches depend on the rows of the batch alone. */
+ * No count of slots is known here: dispatches depend on the rows of the batch alone.  If experts
+ * have norms of their own (Gemma 4), each part gets its rows from X, and outputs meet in TMP. */
 #include "device/device_experts.h"
 #include "device/device_feed_forward.h"
 
@@ -42,19 +43,20 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
     static const uint8_t kinds[] = { QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN };
     const qsf_matrix *router = &w->m[QSF_K_ROUTER];
     const char *why;
-    if (l->experts_beside) return "norms of its experts";
     if (l->experts_apart) return "the width of its experts";
     if ((why = qsf_device_matrix_refused(router))) return why;
     if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
         if ((why = expert_matrix_refused(s, l, w, kinds[i]))) return why;
+    if (l->experts_beside && w->v[QSF_K_SHARED_ROUTER]) return "a gate of its shared experts";
     if (w->v[QSF_K_SHARED_ROUTER] && w->v[QSF_K_FFN_DOWN_BIAS]) return "a bias of its shared experts";
     return l->n_ff ? qsf_device_feed_forward_refused(l, w) : NULL;
 }
 
 /* ---- the choice ---- */
 
-static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff != 0); }
+/* Of a row: one for each expert, and one for the shared ones if they are added to these. */
+static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff && !l->experts_beside); }
 
 /* More rows than this are sorted by expert. */
 static bool rows_are_sorted(uint32_t n) { return n > QSF_WGSL_ROWS; }
@@ -107,8 +109,8 @@ static void list_choice(qsf_device_maker *k)
     const qsf_wgsl_choice c = {
         .router = l->router == QSF_ROUTER_SOFTMAX ? QSF_WGSL_OF_ALL
             : l->router == QSF_ROUTER_SIGMOID ? QSF_WGSL_OF_EACH : QSF_WGSL_OF_CHOSEN,
-        .shared = !l->n_ff ? QSF_WGSL_ALONE : k->w->v[QSF_K_SHARED_ROUTER] ? QSF_WGSL_BESIDE_GATE
-            : QSF_WGSL_BESIDE,
+        .shared = expert_slots(l) == l->n_used ? QSF_WGSL_ALONE
+            : k->w->v[QSF_K_SHARED_ROUTER] ? QSF_WGSL_BESIDE_GATE : QSF_WGSL_BESIDE,
         .bias = bias != NULL, .norm = l->router_norm, .groups = l->n_groups > 1, .scales = scales != NULL,
     };
     qsf_device_step *s;
@@ -293,35 +295,73 @@ static void list_slot_codes(qsf_device_maker *k)
     qsf_device_step_group(k, s, ranges, n);
 }
 
+/* to: X, or TMP; with experts_beside it is normed and added to TMP. */
 static void list_sum(qsf_device_maker *k)
 {
-    const qsf_wgsl_rows r = { .source = QSF_WGSL_FROM_SLOTS, .floats = true, .add = !k->apart,
-                              .scaled = !k->apart && k->times != 1 };
+    const bool beside = k->layer->experts_beside, to_x = !k->apart && !beside;
+    const qsf_wgsl_rows r = {
+        .source = QSF_WGSL_FROM_SLOTS, .floats = true, .add = to_x || beside, .scaled = to_x && k->times != 1,
+        .norm = !beside ? QSF_WGSL_NO_NORM
+            : k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
+    };
     const uint32_t cols = k->b->source->hp.n_embd;
     qsf_device_step *s;
     qsf_wgsl_text t;
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "sum of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = k->b->ld, .y_ld = k->b->ld,
-                                  .shares = expert_slots(k->layer), .gain = k->times };
-    s->wide = (cols + 1023) / 1024;
-    qsf_device_range ranges[] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOT_OUT),
-                                  qsf_device_all_of(k->b, QSF_DEVICE_SLOTS),
-                                  qsf_device_all_of(k->b, k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X) };
+                                  .shares = expert_slots(k->layer), .gain = k->times,
+                                  .eps = k->layer->norm.eps };
+    s->wide = beside ? 1 : (cols + 1023) / 1024;
+    qsf_device_range ranges[5] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOT_OUT),
+                                   qsf_device_all_of(k->b, QSF_DEVICE_SLOTS) };
+    uint32_t n = 3;
+    if (beside) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_EXPERT_POST_NORM], cols);
+    ranges[n++] = qsf_device_all_of(k->b, to_x ? QSF_DEVICE_X : QSF_DEVICE_TMP);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, &r);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
-    qsf_device_step_group(k, s, ranges, 4);
+    qsf_device_step_group(k, s, ranges, n);
 }
 
 /* The input of products is the normed rows until here. */
-static void list_shared(qsf_device_maker *k)
+static void list_shared_experts(qsf_device_maker *k)
 {
-    const uint32_t ld = k->b->ld;
-    const qsf_device_to last = { QSF_DEVICE_SLOT_OUT, expert_slots(k->layer) * ld, k->layer->n_used * ld,
-                                 false, qsf_device_scaled(k->b->source, k->number, QSF_K_FFN_DOWN), 1 };
+    const uint32_t ld = k->b->ld, slots = expert_slots(k->layer);
+    const bool scaled = qsf_device_scaled(k->b->source, k->number, QSF_K_FFN_DOWN);
+    const qsf_device_to slot = { QSF_DEVICE_SLOT_OUT, slots * ld, k->layer->n_used * ld, false, scaled, 1 };
+    const qsf_device_to apart = { QSF_DEVICE_TMP, ld, 0, false, scaled, 1 };
     qsf_device_list_hidden(k, !k->layer->experts_plain);
     qsf_device_step_matrix(k, "down of shared experts", &k->w->m[QSF_K_FFN_DOWN],
-                           k->w->v[QSF_K_FFN_DOWN_BIAS], &last);
+                           k->w->v[QSF_K_FFN_DOWN_BIAS], k->layer->experts_beside ? &apart : &slot);
+}
+
+/* X, normed for one of the parts, as matrices of a kind take it. */
+static void list_norm_for(qsf_device_maker *k, const char *name, int norm, uint8_t kind, float gain)
+{
+    qsf_device_rows x = { .name = name, .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd, .ld = k->b->ld,
+                          .gain = gain, .r = { .scaled = gain != 1 } };
+    qsf_device_set_norm(k, &x, norm, 0);
+    qsf_device_add_input(k, x, &kind, 1);
+}
+
+/* Before experts with norms of their own: the shared ones' output, and the router's input. */
+static void list_beside(qsf_device_maker *k)
+{
+    const uint32_t cols = k->b->source->hp.n_embd;
+    list_shared_experts(k);
+    qsf_device_add_norm(k, "norm of shared experts", QSF_DEVICE_TMP, cols, k->b->ld, QSF_K_SHARED_POST_NORM,
+                        0);
+    list_norm_for(k, "router norm", QSF_K_ROUTER_NORM, QSF_K_ROUTER, 1 / sqrtf((float)cols));
+}
+
+/* After them: TMP is added to X if no norm follows that does so. */
+static void list_beside_end(qsf_device_maker *k)
+{
+    const qsf_device_rows x = { .name = "output of experts", .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X,
+                                .cols = k->b->source->hp.n_embd, .ld = k->b->ld, .to_ld = k->b->ld,
+                                .gain = k->times,
+                                .r = { .floats = true, .add = true, .scaled = k->times != 1 } };
+    if (!k->apart) qsf_device_add_rows(k, &x);
 }
 
 static void experts_list(qsf_device_maker *k)
@@ -334,16 +374,19 @@ static void experts_list(qsf_device_maker *k)
                l->n_ff_expert, k->b->slot_ld },
         down = { "down of experts", QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, true, QSF_DEVICE_SLOT_CODES,
                  QSF_DEVICE_SLOT_OUT, l->n_expert_embd, k->b->ld };
+    if (l->experts_beside) list_beside(k);
     if (!l->router_early) step_router(k);
     if (k->w->v[QSF_K_SHARED_ROUTER]) step_shared_gate(k);
     list_choice(k);
     list_sort(k);
+    if (l->experts_beside) list_norm_for(k, "norm of experts", QSF_K_EXPERT_NORM, QSF_K_EXPERT_UP, 1);
     if (!l->experts_plain) step_experts(k, &gate);
     step_experts(k, &up);
     list_slot_codes(k);
-    if (l->n_ff) list_shared(k);
+    if (l->n_ff && !l->experts_beside) list_shared_experts(k);
     step_experts(k, &down);
     list_sum(k);
+    if (l->experts_beside) list_beside_end(k);
 }
 
 /* EXPERT_UP: experts, with or without gates, read codes. */

@@ -14,11 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
 import make_tiny
 
 # One of each that computes differently: biases; a shared expert with a gate; sigmoid, a bias of the
-# choice, groups, shared experts without a gate; a router that reads the layer's input; scales of
-# experts, in matrices that are bound in parts.
-MODELS = ["gpt-oss-mxfp4", "qwen2moe", "bailingmoe2", "smallthinker"]
+# choice, groups, shared experts without a gate; a router that reads the layer's input; norms of
+# experts; scales of experts, in matrices that are bound in parts.
+MODELS = ["gpt-oss-mxfp4", "qwen2moe", "bailingmoe2", "smallthinker", "gemma4-moe"]
 PARTS = "mixtral-q8_0"
-MORE = ["mixtral-q8_0", "ernie4_5-moe", "glm4moe", "granitemoe", "olmoe", "phimoe", "qwen3moe"]
+MORE = ["mixtral-q8_0", "ernie4_5-moe", "glm4moe", "granitemoe", "olmoe", "phimoe", "qwen3moe",
+        "gemma4-moe-apart"]
 
 
 def converted(convert, work, name):
