@@ -58,8 +58,14 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
 /* Of a row: one for each expert, and one for the shared ones if they are added to these. */
 static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff && !l->experts_beside); }
 
-/* More rows than this are sorted by expert. */
-static bool rows_are_sorted(uint32_t n) { return n > QSF_WGSL_ROWS; }
+enum { SORTED_SLOTS = 4 };      /* of an expert in the mean, from which on groups pay: a group's workgroup
+                                 * decodes weights once, and multiplies 64 slots, used or not */
+
+/* Whether the slots of n rows are sorted by expert. */
+static bool rows_are_sorted(const qsf_device_step *s, uint32_t n)
+{
+    return n > QSF_WGSL_ROWS && (uint64_t)n * s->slots >= SORTED_SLOTS * (uint64_t)s->n_experts;
+}
 
 static void step_router(qsf_device_maker *k)
 {
@@ -146,7 +152,7 @@ static qsf_status sort_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint3
 {
     (void)b;
     (void)err;
-    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, rows_are_sorted(n), 1, 1 };
+    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, rows_are_sorted(s, n), 1, 1 };
     return QSF_OK;
 }
 
@@ -160,6 +166,7 @@ static void list_sort(qsf_device_maker *k)
                                   .slots = expert_slots(k->layer) };
     s->own = &does;
     s->slots = k->layer->n_used;
+    s->n_experts = k->layer->n_experts;
     qsf_device_range ranges[] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOTS),
                                   qsf_device_all_of(k->b, QSF_DEVICE_LIST) };
     qsf_pipeline_begin(&k->b->pipelines, &t);
@@ -188,7 +195,7 @@ static void experts_batch(const qsf_device_step *s, void *numbers, uint32_t n)
 static qsf_status experts_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
                                    qsf_device_dispatch *out, qsf_error *err)
 {
-    const bool many = rows_are_sorted(n);
+    const bool many = rows_are_sorted(s, n);
     const uint32_t slots = n * s->slots;
     const qsf_status st = experts_pipeline(b, s, many, err);
     *out = (qsf_device_dispatch){ s->pipeline[many], s->group, many ? (s->wide + 3) / 4 : s->wide, 1,
