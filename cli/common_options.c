@@ -104,6 +104,15 @@ static const option speed_rows[] = {
     CONTEXT("--isa", NULL),
     CONTEXT("--f32", NULL),
 };
+
+static const option device_rows[] = {
+    OPTION_HEADING("device", "GPU (docs/webgpu.md)"),
+    { OPTION_CHOICE, "--device", NULL, AT(device), 0, 0, "cpu|gpu",
+      "gpu: compute the layers that the first GPU of --list-devices can compute there, through the WebGPU "
+      "library that QSF_WEBGPU_LIB names", "cpu" },
+    { OPTION_INT, "-ngl --gpu-layers --n-gpu-layers", "N", AT(gpu_layers), -1, 1e9, NULL,
+      "with --device gpu: at most N layers there; -1 for all", "-1" },
+};
 #undef AT
 #undef CONTEXT
 #undef SAMPLER
@@ -135,6 +144,7 @@ static const option_part common_parts[] = {
     [COMMON_TEMPLATE] = OPTION_PART(template_rows, 0), [COMMON_LORA] = OPTION_PART(lora_rows, 0),
     [COMMON_ANSWER] = OPTION_PART(answer_rows, 0), [COMMON_SAMPLING] = OPTION_PART(sampling_rows, 0),
     [COMMON_MEMORY] = OPTION_PART(memory_rows, 0), [COMMON_SPEED] = OPTION_PART(speed_rows, 0),
+    [COMMON_DEVICE] = OPTION_PART(device_rows, 0),
     [COMMON_PROGRAM] = OPTION_PART(program_rows, 0), [COMMON_ABOUT] = OPTION_PART(about_rows, 0),
 };
 
@@ -161,7 +171,8 @@ bool common_parse(const option_program *p, void *into, const about_settings *a, 
 
 void common_defaults(common_settings *c)
 {
-    *c = (common_settings){ .io = "auto", .i2s_layout = "auto", .check = "first", .draft = -1,
+    *c = (common_settings){ .io = "auto", .i2s_layout = "auto", .check = "first",
+                            .device = "cpu", .gpu_layers = -1, .draft = -1,
                             .reasoning_budget = -1 };
     qsf_context_defaults(&c->context);
     qsf_sampler_defaults(&c->sampler);

@@ -11,6 +11,8 @@ typedef struct common_settings {
     qsf_context_options context;
     qsf_sampler_options sampler;
     option_list lora, logit_bias, ban, dry_breaker;
+    const char *device;             /* "cpu" or "gpu" */
+    long long   gpu_layers;         /* at most; -1: all */
     long long   max_tokens;
     long long   draft;              /* -1: the program chooses */
     long long   reasoning_budget;   /* -1: no limit */
@@ -27,7 +29,7 @@ typedef struct program_settings { trace_settings trace; about_settings about; } 
  * table of its program_settings (COMMON_PROGRAM); qsf-mpi, which does not trace, has about_settings
  * (COMMON_ABOUT). */
 typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING, COMMON_MEMORY,
-                           COMMON_SPEED, COMMON_PROGRAM, COMMON_ABOUT } common_part;
+                           COMMON_SPEED, COMMON_DEVICE, COMMON_PROGRAM, COMMON_ABOUT } common_part;
 option_part common_options(common_part part, size_t base);
 /* Reads the arguments (program_parse); prints the help, the version or the names, if requested.
  * Returns false if the program ends with *code: after that, and after a wrong argument. */

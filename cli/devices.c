@@ -1,5 +1,7 @@
-/* --list-devices: the GPUs, and the library that they come from.
+/* --list-devices and --device: the GPUs, the library that they come from, and layers on one.
  * SPDX-License-Identifier: MIT */
+#include "devices.h"
+
 #include "run.h"
 
 #include <stdlib.h>
@@ -35,7 +37,34 @@ int run_devices(void)
         for (; !qsf_devices_get(found, n, &info); n++) print_device(n, &info);
         if (!n) printf("No GPU: the library finds none that it can use; is a Vulkan driver installed?\n");
     }
-    printf("Models are computed on the processor; GPUs are not used yet.\n");
     qsf_devices_close(found);
     return EXIT_OK;
+}
+
+static void device_log(qsf_context *c, FILE *log)
+{
+    qsf_device_use use = { .size = sizeof use };
+    if (!log || qsf_context_device(c, &use)) return;
+    fprintf(log, "layers %u to %u on %s, %llu MB there", (unsigned)use.first,
+            (unsigned)(use.first + use.n_layers - 1), use.name, (unsigned long long)(use.bytes / 1000000));
+    fprintf(log, use.left[0] ? "; others on the CPU (%s)\n" : "\n", use.left);
+}
+
+int device_begin(const common_settings *c, qsf_context *context, FILE *log)
+{
+    qsf_devices *found = NULL;
+    qsf_error err;
+    if (strcmp(c->device, "gpu") != 0) {
+        if (c->gpu_layers >= 0) fprintf(stderr, "--gpu-layers has no effect here: it needs --device gpu\n");
+        return EXIT_OK;
+    }
+    if (!c->gpu_layers) return EXIT_OK;
+    if (qsf_devices_open(NULL, NULL, &found, &err)) return report(&err);
+    const uint32_t most = c->gpu_layers < 0 ? UINT32_MAX : (uint32_t)c->gpu_layers;
+    const qsf_status st = qsf_context_use_device(context, found, 0, most);
+    if (st) err = (qsf_error){ .status = st };
+    if (st) snprintf(err.text, sizeof err.text, "--device gpu: %s", qsf_last_error(context));
+    else device_log(context, log);
+    qsf_devices_close(found);
+    return st ? report(&err) : EXIT_OK;
 }

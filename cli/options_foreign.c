@@ -25,7 +25,7 @@ typedef struct foreign_option {
 #define REFUSED(names, takes, why) { FOREIGN_REFUSED, names, TAKES_##takes, NULL, why }
 #define REFUSED_IF(names, when, why) { FOREIGN_REFUSED, names, TAKES_VALUE, when, why }
 
-#define NO_GPU "everything is computed on the processor"
+#define NO_GPU "--device gpu computes what it can on the first GPU"
 #define NO_FETCH "models cannot be fetched by name yet: download the file and give its path"
 #define NO_IMAGES "images, audio and video are not supported"
 #define ONE_KV "keys and values have one type: --kv-type, for example q8v4 for 8-bit keys and 4-bit values"
@@ -49,7 +49,7 @@ static const foreign_option foreign_models[] = {
             "--enforce-eager", NONE, NO_GPU),
     IGNORED("-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE,
             "--ram-budget determines the context and which layers stream"),
-    REFUSED("--list-devices", NONE, "qsf-run --list-devices lists GPUs, which are not used yet"),
+    REFUSED("--list-devices", NONE, "qsf-run --list-devices lists GPUs"),
     IGNORED("-fa --flash-attn", SWITCH, "attention never stores the whole matrix of scores"),
 
     /* memory and files */

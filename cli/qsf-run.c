@@ -1,5 +1,6 @@
 /* qsf-run: a prompt in, text out.  This file is the option table and the choice of what to do.
  * SPDX-License-Identifier: MIT */
+#include "devices.h"
 #include "mpi_start.h"
 #include "run.h"
 
@@ -128,7 +129,7 @@ static const option run_rest_rows[] = {
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
       "print memory use, kernels and times by part", NULL },
     { OPTION_FLAG, "--list-devices", NULL, AT(list_devices), 0, 0, NULL,
-      "list the GPUs, which are not used yet (docs/webgpu.md)", NULL },
+      "list the GPUs (docs/webgpu.md)", NULL },
 };
 #undef AT
 #undef CONTEXT
@@ -149,7 +150,7 @@ static const option_page run_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { RUN_PARTS = 12 };
+enum { RUN_PARTS = 13 };
 static option_program run_options_program(option_part *parts)
 {
     const size_t base = offsetof(run_settings, common);
@@ -158,6 +159,7 @@ static option_program run_options_program(option_part *parts)
         OPTION_PART(run_chat_rows, 0), common_options(COMMON_ANSWER, base), OPTION_PART(run_answer_rows, 0),
         common_options(COMMON_SAMPLING, base), common_options(COMMON_MEMORY, base),
         common_options(COMMON_SPEED, base), OPTION_PART(run_speed_rows, 0),
+        common_options(COMMON_DEVICE, base),
         common_options(COMMON_LORA, base), OPTION_PART(run_rest_rows, 0),
         common_options(COMMON_PROGRAM, offsetof(run_settings, program)),
     };

@@ -133,8 +133,6 @@ void  chat_texts_close(chat_texts *t);
 /* Terminated; NULL: out of memory.  The caller frees. */
 char *messages_json(const message *msgs, size_t n, size_t *len);
 int   run_render(const run_settings *set);
-/* --list-devices, in devices.c */
-int   run_devices(void);
 
 /* ---- sampling.c ---- */
 /* The session's sampler from the settings.  Returns an exit code; errors are reported. */

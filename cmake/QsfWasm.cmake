@@ -11,6 +11,7 @@
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c bindings/*.c platform/wasm/*.c)
+list(FILTER qsf_wasm_sources EXCLUDE REGEX "/core/device/")
 set_source_files_properties(platform/wasm/engine.c platform/wasm/works.c PROPERTIES
     INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/bindings")
 set(qsf_package "${CMAKE_BINARY_DIR}/js")

@@ -121,8 +121,7 @@ typedef struct qsf_custom_file {
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-/* The GPUs that the host offers.  Nothing is computed on them yet: docs/webgpu.md says what
- * exists. */
+/* The GPUs that the host offers.  qsf_context_use_device computes layers on one: docs/webgpu.md. */
 typedef struct qsf_devices qsf_devices;
 
 /* QSF_DEVICE_SOFTWARE is a CPU that pretends to be a GPU, as SwiftShader and lavapipe are. */
@@ -560,6 +559,30 @@ QSF_API qsf_model *qsf_context_model(qsf_context *c);
 QSF_API uint32_t   qsf_context_batch(const qsf_context *c);    /* rows of a batch, as planned */
 /* The text of the last error, "" if there was none.  Valid until the next call. */
 QSF_API const char *qsf_last_error(const qsf_context *c);
+
+/* Which layers of a context a GPU computes. */
+typedef struct qsf_device_use {
+    size_t   size;           /* set by the caller: sizeof(qsf_device_use) */
+    uint32_t first, n_layers;       /* layers first to first + n_layers - 1; 0: none */
+    uint64_t bytes;          /* of the GPU's memory that are in use: weights, keys and values, the batch */
+    char     name[128];      /* the GPU's; "" without one */
+    char     left[160];      /* why other layers stay on the CPU: "layer 3: its mixer"; "" if none does */
+} qsf_device_use;
+/* Computes layers of a new context on GPU i of the list: the longest run of layers that it can
+ * compute, at most n_layers (the last ones), whose weights go there when a batch first needs them;
+ * their keys and values are there, too.  Everything else stays on the CPU.  Not with f32, shares of
+ * layers, early_exit, quality below 1, kv_heavy or adapters.
+ *
+ * QSF_E_ARGUMENT      the context has computed something, or uses a GPU already; or n_layers is 0
+ * QSF_E_NOT_FOUND     i is past the last device
+ * QSF_E_UNSUPPORTED   the device cannot compute this model, as the message says.  After every
+ *                     error the context works without it
+ * QSF_E_MEMORY, QSF_E_IO   the device is full, or lost */
+QSF_API qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers);
+/* What of the context is on a GPU.
+ *
+ * QSF_E_ARGUMENT   out->size does not match the struct */
+QSF_API qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out);
 
 /* One part of the plan: its name and its size in bytes. */
 typedef struct qsf_plan_item { const char *name; uint64_t bytes; } qsf_plan_item;

@@ -261,6 +261,8 @@ BLOCKS = {
         first="cp --remove-destination tiny.gguf model.gguf",
     ),
     # ---- docs/webgpu.md
+    ("docs/webgpu.md", "qsf-run --device gpu"): Tried("tests/core/device/device_models_test.py",
+                                                      '"--device", "gpu"'),
     ("docs/webgpu.md", "qsf-run --list-devices"): Tried("tests/cli/cli_devices_test.py", '"--list-devices"'),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(

@@ -22,8 +22,9 @@ BELOW["core/model"] = (*BELOW["core/chat"], "core/chat", "core/tensor", "kernels
 BELOW["core/weights"] = (*BELOW["core/model"], "core/model")
 BELOW["core/layers"] = (*BELOW["core/weights"], "core/weights")
 BELOW["core/engine"] = (*BELOW["core/layers"], "core/layers")
+BELOW["core/device"] = (*BELOW["core/engine"], "core/engine")
 BELOW["core/turn"] = (*BELOW["core/engine"], "core/engine")
-BELOW["core"] = (*BELOW["core/turn"], "core/turn")
+BELOW["core"] = (*BELOW["core/turn"], "core/turn", "core/device")
 CORE = tuple(room for room in BELOW if room != "platform")
 BELOW["convert/read"] = CORE
 BELOW["convert/plan"] = (*CORE, "convert/read")

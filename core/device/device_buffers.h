@@ -1,0 +1,65 @@
+/* What all layers on a device share: the batch's rows, by name, and the numbers of all dispatches.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DEVICE_BUFFERS_H
+#define QSF_DEVICE_BUFFERS_H
+
+#include "device/pipelines.h"
+#include "layers/kv.h"
+
+#include "wgsl/attend_wgsl.h"
+#include "wgsl/product_wgsl.h"
+#include "wgsl/rows_wgsl.h"
+
+/* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
+enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */ };
+
+typedef enum qsf_device_name {
+    QSF_DEVICE_X,               /* [rows][ld] floats: the residual stream */
+    QSF_DEVICE_CODES,           /* [rows][codes_ld] vec4s: what products multiply */
+    QSF_DEVICE_Q, QSF_DEVICE_K, QSF_DEVICE_V,           /* [rows][columns] floats */
+    QSF_DEVICE_GATE, QSF_DEVICE_UP,
+    QSF_DEVICE_TMP,             /* [rows][ld] floats: the output of a part, before its norm */
+    QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
+    QSF_DEVICE_PLACE,           /* [rows] of the batch: position, entries of Table, block (attend_wgsl.h) */
+    QSF_DEVICE_TABLE,           /* entries of the block tables of the batch's sequences */
+    QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
+    QSF_DEVICE_ANGLES,          /* [rows][half] of the first rotary table; */
+    QSF_DEVICE_ANGLES_2,        /* of the second one */
+    QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
+    QSF_N_DEVICE_NAMES
+} qsf_device_name;
+
+typedef struct qsf_device_buffers {
+    const qsf_device *d;
+    const qsf_platform *platform;
+    const qsf_source *source;
+    const qsf_context_options *o;
+    qsf_kv_layout kv;
+    uint32_t n_blocks;          /* of the KV cache */
+    qsf_pipelines pipelines;
+    qsf_device_id of[QSF_N_DEVICE_NAMES];
+    uint64_t bytes[QSF_N_DEVICE_NAMES];
+    uint32_t rows;              /* of a batch, at most */
+    uint32_t ld, q_ld, kv_ld, ff_ld;    /* floats */
+    uint32_t chunks;            /* of attention, at most; */
+    uint32_t chunk_blocks;      /* blocks of one */
+    uint64_t entries;           /* of the table */
+    qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
+    uint8_t *host_numbers;      /* the same here */
+    uint32_t n_numbers, most_numbers;
+    uint32_t n, n_chunks;       /* for which they are set; 0: they have changed */
+    uint64_t total;             /* bytes of all buffers, those of layers too */
+} qsf_device_buffers;
+
+qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p, const qsf_device *d,
+                                   const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *kv,
+                                   qsf_error *err);
+void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
+/* A new buffer; who makes it releases it. */
+qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
+/* Room for the numbers of a dispatch. */
+void      *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place);
+/* The codes of a row of `cols` columns, padded for all tiles, in vec4s. */
+static inline uint32_t qsf_device_codes_ld(uint32_t cols) { return (cols + 255) / 256 * 20; }
+
+#endif

@@ -1,0 +1,58 @@
+/* A layer on a device: its weights, keys and values there, and the list of its dispatches.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DEVICE_LAYER_H
+#define QSF_DEVICE_LAYER_H
+
+#include "device/device_buffers.h"
+#include "weights/weights.h"
+
+/* What of the layer a device cannot compute, in words; NULL: it can compute all of it. */
+const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
+
+typedef enum qsf_device_work {
+    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS
+} qsf_device_work;
+
+/* A dispatch, without what depends on the batch. */
+typedef struct qsf_device_step {
+    uint8_t  work;                      /* qsf_device_work */
+    bool     joins;                     /* of rows: chunks of attention */
+    uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
+                                         * chunks */
+    uint32_t slices;                    /* of products */
+    qsf_device_id group;
+    qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
+    qsf_wgsl_product product;
+    const char *name;
+} qsf_device_step;
+
+enum { QSF_DEVICE_STEPS = 16, QSF_DEVICE_WEIGHTS = 10 };
+
+typedef struct qsf_device_layer {
+    bool          ready;
+    uint32_t      n_steps;
+    qsf_device_step steps[QSF_DEVICE_STEPS];
+    uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
+    qsf_device_id kv;                   /* [blocks][n_kv_heads] records */
+    qsf_device_id vectors;              /* norms and biases, each at a multiple of the device's alignment */
+    uint32_t      n_weights;
+    qsf_device_id weights[QSF_DEVICE_WEIGHTS];
+} qsf_device_layer;
+
+/* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err);
+/* Makes its keys and values, which are zeros. */
+qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
+/* Brings a layer's weights to the device and makes its list. */
+qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
+                                 const qsf_weights *w, qsf_error *err);
+void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);
+/* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
+void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
+                                  uint32_t chunks);
+/* Appends the layer's dispatches for a batch of n rows and `chunks` of attention to list,
+ * which has room for QSF_DEVICE_STEPS. */
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+                                 qsf_device_dispatch *list, size_t *len, qsf_error *err);
+
+#endif
