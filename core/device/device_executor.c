@@ -306,7 +306,7 @@ static const qsf_executor_table device_table = {
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
     device_adapters_put,
     device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
-    device_end,
+    device_end, NULL, NULL,
 };
 
 /* ---- from outside ---- */

@@ -57,6 +57,12 @@ static bool few_suffice(const qsf_sampler *s)
     return qsf_sampler_greedy(s) || (!o->mirostat && !(o->top_n_sigma > 0));
 }
 
+bool qsf_sampler_takes_candidates(const qsf_sampler *s)
+{
+    const bool few = s->o.top_k && s->o.top_k <= QSF_CANDIDATES_MOST;
+    return few_suffice(s) && (qsf_sampler_greedy(s) || few || s->o.min_p > 0);
+}
+
 /* false: another token may become a candidate. */
 static bool few_bias(const qsf_sampler *s, few_logits *f)
 {

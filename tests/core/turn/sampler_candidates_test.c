@@ -1,4 +1,4 @@
-/* Picks from the most likely tokens: the same tokens and the same random numbers as with all logits.
+/* Picks from the most likely tokens: the same tokens and random numbers as with all logits.
  * SPDX-License-Identifier: MIT */
 #include "test.h"
 #include "turn/sampler_candidates.h"
@@ -18,7 +18,10 @@ static uint32_t below(uint32_t n)
     rng = rng * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(rng >> 33) % n;
 }
-static float real(float least, float most) { return least + (most - least) * (float)below(1 << 20) / (1 << 20); }
+static float real(float least, float most)
+{
+    return least + (most - least) * (float)below(1 << 20) / (1 << 20);
+}
 
 static qsf_sampler *sampler_of(const qsf_sampler_options *o, uint32_t n_vocab)
 {
@@ -90,7 +93,8 @@ static qsf_sampler_options random_options(void)
 static bool same_state(const qsf_sampler *a, const qsf_sampler *b)
 {
     return a->rng == b->rng && a->n_vocab == b->n_vocab && a->n_biases == b->n_biases
-        && !memcmp(&a->o, &b->o, sizeof a->o) && !memcmp(&a->mirostat_mu, &b->mirostat_mu, sizeof a->mirostat_mu);
+        && !memcmp(&a->o, &b->o, sizeof a->o)
+        && !memcmp(&a->mirostat_mu, &b->mirostat_mu, sizeof a->mirostat_mu);
 }
 
 /* What two samplers have in common: biases, accepted tokens among the likely ones, limits. */
