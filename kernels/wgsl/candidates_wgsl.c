@@ -10,12 +10,26 @@
 #include "largest_wgsl.h"
 
 static const char *const wgsl_stage_reads[] = {
-    [QSF_WGSL_FIRST] = "ordered(X[m * p.x_ld + p.x_at + c], c)",
+    [QSF_WGSL_FIRST] = "ordered(value(m, c), c)",
     [QSF_WGSL_MERGE] = "X[m * p.cols + c]",
     [QSF_WGSL_LAST] = "X[m * p.cols + c]",
 };
 
 /* ---- the search ---- */
+
+/* A column of X as the model's logit.  Some devices give NaN for the tanh of large numbers. */
+static void wgsl_put_value(qsf_wgsl_text *t)
+{
+    qsf_wgsl_put(t,
+        "fn value(m: u32, c: u32) -> f32 {\n"
+        "  let x = X[m * p.x_ld + p.x_at + c];\n"
+        "  if (p.cap > 0.0 && (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u) {\n"
+        "    return p.cap * tanh(clamp(p.scale * x / p.cap, -10.0, 10.0));\n"
+        "  }\n"
+        "  if (p.scale != 1.0) { return p.scale * x; }\n"
+        "  return x;\n"
+        "}\n");
+}
 
 static void wgsl_put_search(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
 {
@@ -110,7 +124,7 @@ static void wgsl_put_sums_of_logits(qsf_wgsl_text *t)
         "  for (var i = 0u; i < EACH; i++) {\n"
         "    let c = first + 256u * i + lid;\n"
         "    if (c >= p.cols) { continue; }\n"
-        "    let x = X[m * p.x_ld + p.x_at + c];\n"
+        "    let x = value(m, c);\n"
         "    let bits = bitcast<u32>(x);\n"
         "    if ((bits & 0x7fffffffu) >= 0x7f800000u) {\n"
         "      mark |= select(1u, 2u, bits == 0xff800000u);\n"
@@ -221,11 +235,18 @@ static void wgsl_put_record(qsf_wgsl_text *t, bool choose)
 
 /* ---- the shaders ---- */
 
+static void wgsl_put_numbers(qsf_wgsl_text *t)
+{
+    qsf_wgsl_put(t, "struct Numbers {\n"
+                    "  n: u32, cols: u32, x_ld: u32, x_at: u32, sums: u32, scale: f32, cap: f32,\n"
+                    "}\n");
+    qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
+}
+
 static void wgsl_put_bindings(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
 {
     const bool last = c->stage == QSF_WGSL_LAST;
-    qsf_wgsl_put(t, "struct Numbers { n: u32, cols: u32, x_ld: u32, x_at: u32, sums: u32 }\n");
-    qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
+    wgsl_put_numbers(t);
     qsf_wgsl_bind(t, QSF_WGSL_READ, "X", c->stage == QSF_WGSL_FIRST ? "array<f32>" : "array<vec2<u32>>");
     if (!last) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Pairs", "array<vec2<u32>>");
     if (c->stage == QSF_WGSL_FIRST) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Sums", "array<vec4<u32>>");
@@ -259,6 +280,7 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
     };
     wgsl_put_bindings(t, c);
     qsf_wgsl_put_order(t);
+    if (c->stage == QSF_WGSL_FIRST) wgsl_put_value(t);
     wgsl_put_search(t, c);
     if (c->stage != QSF_WGSL_MERGE) wgsl_put_sums(t);
     if (c->stage == QSF_WGSL_FIRST) wgsl_put_sums_of_logits(t);
@@ -280,9 +302,8 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
 
 void qsf_wgsl_penalties_text(qsf_wgsl_text *t)
 {
-    qsf_wgsl_put(t, "struct Numbers { n: u32, cols: u32, x_ld: u32, x_at: u32, sums: u32 }\n");
+    wgsl_put_numbers(t);
     wgsl_put_rule(t);
-    qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_bind(t, QSF_WGSL_WRITE, "X", "array<f32>");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Rules", "array<Rule>");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Last", "array<u32>");

@@ -25,7 +25,8 @@ typedef struct qsf_wgsl_candidates_numbers {
     uint32_t n, cols;                   /* cols of a row: logits, or pairs; of the last stage all pairs */
     uint32_t x_ld, x_at;                /* floats, of the first stage and of the penalties */
     uint32_t sums;                      /* of the last stage: groups that the first one had */
-    uint32_t unused[3];
+    float    scale, cap;                /* of the first stage: logits are cap * tanh(scale * x / cap), or */
+    uint32_t unused;                    /* with a cap of 0 scale * x */
 } qsf_wgsl_candidates_numbers;
 
 /* What happens to a row, in the default order of stages (docs/sampling.md). */

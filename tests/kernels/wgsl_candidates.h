@@ -143,7 +143,7 @@ static qsf_wgsl_rule random_rule(table_test *t, uint32_t keep)
                             .put_at = UINT32_MAX };
 }
 
-enum { CHOICES = 24 };
+enum { CHOICES = 12 };
 
 /* The last stage for rows that all have the same pairs, with other rules. */
 static void choice_run(wgsl_folder *f, table_test *t, const uint32_t *record, const ranked_pair *pairs,
@@ -251,7 +251,7 @@ static void candidate_case_new(candidate_case *k, table_test *t, uint32_t keep, 
 {
     *k = (candidate_case){ .keep = keep, .groups = qsf_wgsl_candidates_groups(keep, cols), .n_pairs = cols,
                            .words = qsf_wgsl_record_words(keep),
-                           .p = { .n = CAND_ROWS, .cols = cols, .x_ld = cols + 3, .x_at = 2 } };
+                           .p = { .n = CAND_ROWS, .cols = cols, .x_ld = cols + 3, .x_at = 2, .scale = 1 } };
     k->x = candidate_rows(t, &k->p);
     k->pairs = zeros_of(CAND_ROWS * (size_t)cols, sizeof *k->pairs);
     k->sums = zeros_of(CAND_ROWS * (size_t)k->groups, sizeof *k->sums);
@@ -289,6 +289,32 @@ static void candidates_first(wgsl_folder *f, candidate_case *k)
         else wgsl_expect(f, 3, "words", 1e-5, k->sums, CAND_ROWS * (size_t)k->groups * sizeof *k->sums);
     }
     free(none), free(no_sums);
+}
+
+/* Sums of logits with a scale and a soft cap; those of some columns are far above it. */
+static void candidates_capped(wgsl_folder *f, const candidate_case *k)
+{
+    const size_t n = CAND_ROWS * (size_t)k->groups, n_x = CAND_ROWS * (size_t)k->p.x_ld;
+    qsf_wgsl_candidates_numbers p = k->p;
+    float *x = zeros_of(n_x, 4), *capped = zeros_of(n_x, 4);
+    ranked_pair *pairs = zeros_of(p.cols, sizeof *pairs);
+    uint32_t(*sums)[4] = zeros_of(n, sizeof *sums), record[QSF_WGSL_RECORD];
+    void *none = zeros_of(n * k->keep, 8);
+    p.scale = 0.5f;
+    p.cap = 3;
+    for (size_t i = 0; i < n_x; i++) {
+        x[i] = k->x[i] * (i % 501 ? 1 : 1e6f);
+        capped[i] = fabsf(x[i]) < INFINITY ? (float)(3 * tanh((double)x[i] / 6)) : x[i];
+    }
+    for (uint32_t m = 0; m < CAND_ROWS; m++)
+        row_sums(capped + m * p.x_ld + p.x_at, p.cols, k->keep, pairs, sums + m * (size_t)k->groups, record);
+    wgsl_run(f, (const uint32_t[3]){ k->groups, CAND_ROWS, 1 });
+    wgsl_buffer(f, &p, sizeof p, false);
+    wgsl_buffer(f, x, n_x * 4, false);
+    wgsl_buffer(f, none, n * k->keep * 8, false);
+    wgsl_buffer(f, none, n * sizeof *sums, true);
+    wgsl_expect(f, 3, "words", 1e-5, sums, n * sizeof *sums);
+    free(x), free(capped), free(pairs), free(sums), free(none);
 }
 
 static void candidates_merge(wgsl_folder *f, candidate_case *k)
@@ -341,9 +367,10 @@ static void candidates_cases(wgsl_folder *f, table_test *t)
             snprintf(name, sizeof name, "candidates_%u_%s", (unsigned)keep, stages[stage]);
             wgsl_shader_end(f, name);
             if (stage == 0) candidates_first(f, &k);
+            if (stage == 0 && keep == 64) candidates_capped(f, &k);
             if (stage == 1 && qsf_wgsl_candidates_merges(keep, cols)) candidates_merge(f, &k);
             if (stage == 2) candidates_last(f, &k, true);
-            for (uint32_t m = 0; stage == 3 && m < CAND_ROWS; m += 3)
+            for (uint32_t m = 0; stage == 3 && keep < 128 && m < CAND_ROWS; m += 3)
                 choice_run(f, t, k.records + m * (size_t)k.words, k.pairs + m * (size_t)k.n_pairs, k.n_pairs,
                            k.sums + m * (size_t)k.groups, k.groups, keep);
         }

@@ -180,6 +180,7 @@ const broken = [
   ['chunks_f16', 's[i] - top[i / SCORES]', 's[i]'],
   ['candidates_64_first', 'rank == KEEP - 1u', 'rank == KEEP - 2u'],
   ['candidates_64_first', 'own = both(own, vec2<f32>', 'own = both(sums[lid], vec2<f32>'],
+  ['candidates_64_first', 'p.cap * tanh', 'p.scale * tanh'],
   ['candidates_128_merge', 'X[m * p.cols + c]', 'X[c]'],
   ['candidates_64_last', 'better(found[i], v)', 'found[i].x > v.x'],
   ['candidates_64_choose', 'before < rule.top_p * all', 'before <= all'],
