@@ -45,8 +45,9 @@ static void device_log(qsf_context *c, FILE *log)
 {
     qsf_device_use use = { .size = sizeof use };
     if (!log || qsf_context_device(c, &use)) return;
-    fprintf(log, "layers %u to %u on %s, %llu MB there", (unsigned)use.first,
-            (unsigned)(use.first + use.n_layers - 1), use.name, (unsigned long long)(use.bytes / 1000000));
+    fprintf(log, "layers %u to %u%s on %s, %llu MB there", (unsigned)use.first,
+            (unsigned)(use.first + use.n_layers - 1), use.head ? " and the head" : "", use.name,
+            (unsigned long long)(use.bytes / 1000000));
     fprintf(log, use.left[0] ? "; others on the CPU (%s)\n" : "\n", use.left);
 }
 

@@ -564,6 +564,7 @@ QSF_API const char *qsf_last_error(const qsf_context *c);
 typedef struct qsf_device_use {
     size_t   size;           /* set by the caller: sizeof(qsf_device_use) */
     uint32_t first, n_layers;       /* layers first to first + n_layers - 1; 0: none */
+    bool     head;           /* the final norm and logits, too */
     uint64_t bytes;          /* of the GPU's memory that are in use: weights, keys and values, the batch */
     char     name[128];      /* the GPU's; "" without one */
     char     left[160];      /* why other layers stay on the CPU: "layer 3: its mixer"; "" if none does */

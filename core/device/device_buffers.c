@@ -47,7 +47,7 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
     qsf_status st;
     *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
                                .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = s->hp.n_layers * STEPS_MOST };
+                               .most_numbers = (s->hp.n_layers + 1) * STEPS_MOST };
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;
@@ -87,5 +87,12 @@ void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)
 {
     assert(b->n_numbers < b->most_numbers);
     *place = b->n_numbers++;
-    return b->host_numbers + (size_t)*place * QSF_DEVICE_NUMBERS;
+    return qsf_device_numbers_at(b, *place);
+}
+
+qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err)
+{
+    const size_t at = (size_t)place * QSF_DEVICE_NUMBERS;
+    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, (size_t)n * QSF_DEVICE_NUMBERS, err)
+        : QSF_OK;
 }

@@ -25,6 +25,7 @@ typedef enum qsf_device_name {
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of the first rotary table; */
     QSF_DEVICE_ANGLES_2,        /* of the second one */
+    QSF_DEVICE_LOGITS,          /* [n_logits][head_ld] floats, if the head is on the device */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
 } qsf_device_name;
@@ -40,7 +41,7 @@ typedef struct qsf_device_buffers {
     qsf_device_id of[QSF_N_DEVICE_NAMES];
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
-    uint32_t ld, q_ld, kv_ld, ff_ld;    /* floats */
+    uint32_t ld, q_ld, kv_ld, ff_ld, head_ld;   /* floats */
     uint32_t chunks;            /* of attention, at most; */
     uint32_t chunk_blocks;      /* blocks of one */
     uint64_t entries;           /* of the table */
@@ -59,6 +60,12 @@ void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one tha
 qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
 /* Room for the numbers of a dispatch. */
 void      *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place);
+static inline void *qsf_device_numbers_at(qsf_device_buffers *b, uint32_t place)
+{
+    return b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
+}
+/* Brings n of them to the device. */
+qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err);
 /* The codes of a row of `cols` columns, padded for all tiles, in vec4s. */
 static inline uint32_t qsf_device_codes_ld(uint32_t cols) { return (cols + 255) / 256 * 20; }
 

@@ -3,7 +3,7 @@
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
  * twice: before the first layer that is on the device, and after the last one. */
-#include "device/device_layer.h"
+#include "device/device_head.h"
 #include "engine/context.h"
 #include "model/part.h"
 
@@ -16,13 +16,16 @@ typedef struct device_executor {
     uint32_t            first, end;     /* the device's layers */
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
+    qsf_device_head     head;
     qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* [layers * QSF_DEVICE_STEPS] of the batch, so far */
+    qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
     float              *rows;           /* [rows][ld] on their way */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
-    bool                here;           /* the batch's rows are on the device */
+    bool                here;           /* the batch's rows are on the device; */
+    bool                logits;         /* its logits are; */
+    bool                read;           /* they have come to the CPU */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            chunks;         /* of the batch */
@@ -40,14 +43,20 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+static uint64_t list_room(const device_executor *e)
+{
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
+}
+
 /* All but the CPU's executor. */
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
+    qsf_device_head_done(&e->head, &e->b);
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
-    if (e->list) qsf_dealloc(p, e->list, (uint64_t)(e->end - e->first) * QSF_DEVICE_STEPS * sizeof *e->list);
+    if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_device_buffers_done(&e->b);
@@ -155,7 +164,7 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = false;
+    on_device(x)->here = on_device(x)->logits = on_device(x)->read = false;
     on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
 }
 
@@ -272,8 +281,65 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
+    const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
+    if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
+    if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
     return rows_back(e, number, err);
+}
+
+/* The rows that asked stand together in X, if there are others between them after a copy. */
+static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
+{
+    const qsf_batch *batch = &e->c->batch;
+    const qsf_device *d = e->d;
+    const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
+    const uint64_t row = (uint64_t)e->b.ld * sizeof(float);
+    uint32_t last = 0;
+    qsf_status st = QSF_OK;
+    *first = UINT32_MAX;
+    for (uint32_t r = 0; r < batch->n; r++) {
+        if (batch->rows[r].logits < 0) continue;
+        if (*first == UINT32_MAX) *first = r;
+        last = r;
+    }
+    if (last - *first + 1 == batch->n_asked) return QSF_OK;
+    if ((st = d->submit(d->user, e->list, e->n_list, err))) return st;
+    e->n_list = 0;
+    for (uint32_t r = *first, j = 0; r <= last && !st; r++)
+        if (batch->rows[r].logits >= 0) st = d->copy(d->user, tmp, j++ * row, x, r * row, row, err);
+    *first = 0;
+    return st ? st : d->copy(d->user, x, 0, tmp, 0, batch->n_asked * row, err);
+}
+
+static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
+{
+    const qsf_context *c = e->c;
+    uint32_t first;
+    qsf_status st = asked_rows(e, &first, err);
+    if (!st)
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
+                                  e->list, &e->n_list, err);
+    if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
+    e->here = false;
+    e->logits = !st;
+    return st;
+}
+
+/* Logits come to where the CPU has them. */
+static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
+{
+    const qsf_hparams *hp = e->c->hp;
+    const float scale = hp->logit_scale, cap = hp->final_softcap;
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
+    if (st || e->read) return st;
+    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
+    for (uint32_t i = 0; i < out->n && !st; i++) {
+        if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
+        if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
+    }
+    e->read = !st;
+    return st;
 }
 
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
@@ -281,12 +347,15 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     device_executor *e = on_device(x);
     const uint32_t number = work->stage.number;
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
-    return there ? device_layer(e, work, err) : e->cpu_does->stage(e->cpu, work, err);
+    if (there) return device_layer(e, work, err);
+    if (work->stage.kind == QSF_STAGE_HEAD && e->here) return device_head(e, work, err);
+    return e->cpu_does->stage(e->cpu, work, err);
 }
 
 static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err)
 {
     device_executor *e = on_device(x);
+    if (kind == QSF_ROWS_LOGITS && e->logits) return device_logits(e, out, err);
     return e->cpu_does->rows_out(e->cpu, kind, out, err);
 }
 
@@ -319,7 +388,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
-    e->list = qsf_alloc_array(p, (uint64_t)n * QSF_DEVICE_STEPS, sizeof *e->list, "dispatches", err);
+    e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
@@ -331,7 +400,10 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     for (uint32_t i = 0; i < n; i++)
         if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
             (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
-    return QSF_OK;
+    qsf_rows logits;
+    if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
+    if ((st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err))) return st;
+    return qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
 }
 
 static const char *context_refused(const qsf_context *c)
@@ -424,6 +496,7 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     if (c->executor->does != &device_table) return QSF_OK;
     out->first = e->first;
     out->n_layers = e->end - e->first;
+    out->head = e->head.here;
     out->bytes = e->b.total;
     memcpy(out->name, e->d->info->name, sizeof out->name);
     memcpy(out->left, e->left, sizeof out->left);

@@ -26,7 +26,8 @@ static void feed_forward_list(qsf_device_maker *k, bool gated)
     const qsf_wgsl_rows r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS, .codes = true,
                               .function = functions[k->layer->act] };
     const uint32_t ld = k->b->ff_ld;
-    if (gated) qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
+    if (gated)
+        qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
     qsf_device_step_product(k, "up", QSF_K_FFN_UP, QSF_K_FFN_UP_BIAS, QSF_DEVICE_UP, ld, false);
     qsf_device_step_rows(k, &r, "feed-forward codes", gated ? QSF_DEVICE_GATE : QSF_DEVICE_UP, QSF_DEVICE_UP,
                          k->layer->n_ff, ld, 0, 0);

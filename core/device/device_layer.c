@@ -50,13 +50,6 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
 
 /* ---- the list ---- */
 
-static uint64_t vectors_bytes(const qsf_device_buffers *b)
-{
-    const uint64_t align = b->d->info->binding_align;
-    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
-    return 16 * qsf_round_up(2 * widest * sizeof(float), align);
-}
-
 /* names, kinds: of the norm before the part, and of the one after it, with their biases. */
 static void list_part(qsf_device_maker *k, const qsf_device_part *part, const char *const names[2],
                       const uint8_t kinds[4])
@@ -105,7 +98,7 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
 {
     const qsf_layer *layer = &b->source->layers[number];
     qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .err = err };
-    k.st = qsf_device_buffer_new(b, vectors_bytes(b), &l->vectors, err);
+    k.st = qsf_device_vectors_new(&k, 0);
     list_layer(&k);
     l->ready = !k.st;
     b->n = 0;                   /* its numbers have to be written */

@@ -36,6 +36,15 @@ static qsf_status put_matrix(qsf_device_buffers *b, qsf_device_layer *l, const q
     return upload(b, *out, 0, m->t.data, bytes, err);
 }
 
+qsf_status qsf_device_vectors_new(qsf_device_maker *k, uint64_t more)
+{
+    const qsf_device_buffers *b = k->b;
+    const uint64_t align = b->d->info->binding_align;
+    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
+    const uint64_t bytes = 16 * qsf_round_up(2 * widest * sizeof(float), align) + qsf_round_up(more, align);
+    return qsf_device_buffer_new(k->b, bytes, &k->l->vectors, k->err);
+}
+
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n)
 {
     if (k->compiles) return (qsf_device_range){ 0 };
@@ -60,7 +69,6 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
     return (qsf_device_range){ b->of[name], 0, b->bytes[name] };
 }
 
-/* Appends a step whose numbers, of n bytes, the caller fills; NULL after an error. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out)
 {
     uint32_t place;
@@ -82,7 +90,6 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     if (!k->st) k->st = d->group_new(d->user, s->pipeline[0], ranges, n, &s->group, k->err);
 }
 
-/* Rows to codes or, with `to` X, added to it. */
 void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const char *name, qsf_device_name a,
                       qsf_device_name b, uint32_t cols, uint32_t a_ld, int norm, int bias)
 {
@@ -108,7 +115,6 @@ void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const cha
     qsf_device_step_group(k, s, ranges, n);
 }
 
-/* The norm of a stream to codes, or of a part's output to the residual stream. */
 void qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int norm, int bias)
 {
     const qsf_wgsl_rows r = {
@@ -116,13 +122,13 @@ void qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int no
         .norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
         .bias = k->w->v[bias] != NULL, .codes = in, .floats = !in, .add = !in,
     };
-    qsf_device_step_rows(k, &r, name, in ? QSF_DEVICE_X : QSF_DEVICE_TMP, QSF_N_DEVICE_NAMES, k->b->source->hp.n_embd,
-              k->b->ld, norm, bias);
+    qsf_device_step_rows(k, &r, name, in ? QSF_DEVICE_X : QSF_DEVICE_TMP, QSF_N_DEVICE_NAMES,
+                         k->b->source->hp.n_embd, k->b->ld, norm, bias);
 }
 
 /* A variant of a product: for 1, 2, 4 or 8 rows, or for more. */
 qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s, uint32_t variant,
-                                   qsf_error *err)
+                                       qsf_error *err)
 {
     qsf_wgsl_text t;
     qsf_wgsl_product p = s->product;
@@ -138,34 +144,40 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
-/* CODES times a matrix, to a buffer whose rows are ld apart. */
-void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
-                         uint32_t ld, bool add)
+void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                            const qsf_device_to *to)
 {
-    const qsf_matrix *m = &k->w->m[kind];
-    const float *more = k->w->v[bias];
     qsf_device_step *s;
     qsf_device_range ranges[5];
     uint32_t n = 2;
+    const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
     qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
-    *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS,
-                                     .blocks = m->blocks, .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = ld };
-    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = more != NULL,
-                                     .add = add };
-    s->wide = x->tiles;
-    s->slices = m->t.cols >= 1024 && x->tiles < 4096 ? 16 : 8;
+    *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
+                                     .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld, .y_at = to->at };
+    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias != NULL,
+                                     .add = to->add };
+    s->wide = tiles;
+    s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
     if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
-    ranges[1].len = (uint64_t)x->tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    ranges[1].len = (uint64_t)tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
-    ranges[n++] = qsf_device_all_of(k->b, to);
-    if (more) ranges[n++] = qsf_device_put_vector(k, more, NULL, m->t.rows);
+    ranges[n++] = qsf_device_all_of(k->b, to->buffer);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, m->t.rows);
     for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
+void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
+                             uint32_t ld, bool add)
+{
+    const qsf_device_to place = { to, ld, 0, add };
+    qsf_device_step_matrix(k, name, &k->w->m[kind], k->w->v[bias], &place);
+}
+
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    qsf_device_step_product(k, name, kind, bias, k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X, k->b->ld, !k->apart);
+    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
+    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
 }

@@ -23,6 +23,8 @@ typedef struct qsf_device_maker {
 const char *qsf_device_matrix_refused(const qsf_matrix *m);
 /* A whole buffer. */
 qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name name);
+/* Makes room for a layer's vectors, and for `more` bytes. */
+qsf_status qsf_device_vectors_new(qsf_device_maker *k, uint64_t more);
 /* Brings n floats, followed by n of `more` if it is not NULL, to the layer's vectors. */
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
@@ -34,7 +36,12 @@ void  qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const ch
                            qsf_device_name b, uint32_t cols, uint32_t a_ld, int norm, int bias);
 /* in: the norm of X to CODES; else the norm of TMP is added to X. */
 void  qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int norm, int bias);
-/* CODES times a matrix to a buffer whose rows are ld apart. */
+/* Where a product goes: to rows of a buffer that are ld floats apart, from column `at` on. */
+typedef struct qsf_device_to { qsf_device_name buffer; uint32_t ld, at; bool add; } qsf_device_to;
+/* CODES times a matrix. */
+void  qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                             const qsf_device_to *to);
+/* The same with a matrix of the layer, from column 0 on; bias: the kind of its bias. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
 /* The last product of a part: its output. */
