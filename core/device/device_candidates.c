@@ -74,7 +74,7 @@ qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buff
     uint32_t groups = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     int from = 1;
     *c = (qsf_device_candidates){ .n_vocab = l->n_vocab };
-    if (l->n_vocab < KEPT || l->rows > QSF_DEVICE_KEPT_ROWS || pairs_bytes(l) > b->d->info->max_binding
+    if (l->n_vocab < KEPT || pairs_bytes(l) > b->d->info->max_binding
         || merges + 2 > QSF_DEVICE_KEPT_STEPS) return QSF_OK;
     c->rows = l->rows;
     qsf_status st = candidate_buffers(c, b, l, err);

@@ -3,6 +3,7 @@
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
  * twice: before the first layer that is on the device, and after the last one. */
+#include "device/device_candidates.h"
 #include "device/device_head.h"
 #include "engine/context.h"
 #include "model/part.h"
@@ -17,6 +18,7 @@ typedef struct device_executor {
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
     qsf_device_head     head;
+    qsf_device_candidates candidates;   /* of its logits */
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
@@ -25,7 +27,9 @@ typedef struct device_executor {
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device; */
     bool                logits;         /* its logits are; */
-    bool                read;           /* they have come to the CPU */
+    bool                read;           /* they have come to the CPU; */
+    bool                few;            /* candidates of them are there; */
+    uint32_t            rows_read;      /* a bit for each row of logits that came alone */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            chunks;         /* of the batch */
@@ -45,7 +49,7 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
 
 static uint64_t list_room(const device_executor *e)
 {
-    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
 }
 
 /* All but the CPU's executor. */
@@ -53,6 +57,7 @@ static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
     qsf_device_head_done(&e->head, &e->b);
+    qsf_device_candidates_done(&e->candidates, &e->b);
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
@@ -164,7 +169,8 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = on_device(x)->logits = on_device(x)->read = false;
+    on_device(x)->here = on_device(x)->logits = on_device(x)->read = on_device(x)->few = false;
+    on_device(x)->rows_read = 0;
     on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
 }
 
@@ -312,6 +318,17 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
     return st ? st : d->copy(d->user, x, 0, tmp, 0, batch->n_asked * row, err);
 }
 
+/* Whether the batch's rows may do with candidates. */
+static bool wants_candidates(const device_executor *e)
+{
+#if defined(QSF_NO_CANDIDATES)
+    (void)e;
+    return false;
+#else
+    return e->c->now.few && e->c->batch.n_asked <= e->candidates.rows;
+#endif
+}
+
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
@@ -320,27 +337,66 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     if (!st)
         st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
                                   e->list, &e->n_list, err);
+    const bool few = wants_candidates(e);
+    if (!st && few)
+        st = qsf_device_candidates_list(&e->candidates, &e->b, c->batch.n_asked, e->list, &e->n_list, err);
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
+    e->few = few && !st;
     return st;
 }
 
-/* Logits come to where the CPU has them. */
-static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
+/* Rows [first, first + n) of the logits come to where the CPU has them. */
+static qsf_status read_logits(device_executor *e, const qsf_rows *to, uint32_t first, uint32_t n, qsf_error *err)
 {
     const qsf_hparams *hp = e->c->hp;
     const float scale = hp->logit_scale, cap = hp->final_softcap;
+    const size_t row = to->ld * sizeof *to->x;
+    const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], first * row, to->x + first * to->ld,
+                                      n * row, err);
+    for (uint32_t i = first; i < first + n && !st; i++) {
+        if (scale != 0 && scale != 1) e->c->k.vec_scale(to->x + i * to->ld, scale, hp->n_vocab);
+        if (cap > 0) e->c->k.softcap_inplace(to->x + i * to->ld, cap, hp->n_vocab);
+    }
+    return st;
+}
+
+static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
+{
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->read) return st;
-    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
-    for (uint32_t i = 0; i < out->n && !st; i++) {
-        if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
-        if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
-    }
+    st = read_logits(e, out, 0, out->n, err);
     e->read = !st;
     return st;
 }
+
+#if !defined(QSF_NO_CANDIDATES)
+static qsf_status device_candidates(qsf_executor *x, const qsf_candidates **out, qsf_error *err)
+{
+    device_executor *e = on_device(x);
+    bool finite;
+    if (!e->few) return QSF_OK;
+    const qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, e->c->batch.n_asked, &finite, err);
+    if (st) return st;
+    if (!finite) return qsf_head_not_finite(e->c->model->source, err);
+    *out = e->candidates.found;
+    return QSF_OK;
+}
+
+static qsf_status device_logits_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err)
+{
+    device_executor *e = on_device(x);
+    qsf_rows rows;
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &rows, err);
+    if (!st && !e->read && !(e->rows_read >> i & 1)) {
+        if ((st = read_logits(e, &rows, i, 1, err))) return st;
+        e->rows_read |= 1u << i;
+    }
+    *out = st ? NULL : rows.x + i * rows.ld;
+    return st;
+}
+#endif
 
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
 {
@@ -375,10 +431,29 @@ static const qsf_executor_table device_table = {
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
     device_adapters_put,
     device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
-    device_end, NULL, NULL,
+    device_end,
+#if !defined(QSF_NO_CANDIDATES)
+    device_candidates, device_logits_row,
+#endif
 };
 
 /* ---- from outside ---- */
+
+static qsf_status candidates_begin(device_executor *e, uint32_t ld, qsf_error *err)
+{
+    const qsf_hparams *hp = e->c->hp;
+    const qsf_device_logits l = {
+        .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
+        .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
+        .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
+    };
+#if defined(QSF_NO_CANDIDATES)
+    (void)l, (void)err;
+    return QSF_OK;
+#else
+    return qsf_device_candidates_begin(&e->candidates, &e->b, &l, err);
+#endif
+}
 
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
@@ -403,7 +478,8 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     qsf_rows logits;
     if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
     if ((st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err))) return st;
-    return qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+    st = qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+    return st || !e->head.here ? st : candidates_begin(e, (uint32_t)logits.ld, err);
 }
 
 static const char *context_refused(const qsf_context *c)
