@@ -93,6 +93,6 @@ void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)
 qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err)
 {
     const size_t at = (size_t)place * QSF_DEVICE_NUMBERS;
-    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, (size_t)n * QSF_DEVICE_NUMBERS, err)
-        : QSF_OK;
+    const size_t bytes = (size_t)n * QSF_DEVICE_NUMBERS;
+    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, bytes, err) : QSF_OK;
 }

@@ -17,6 +17,7 @@ typedef struct device_executor {
     uint32_t            first, end;     /* the device's layers */
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
+    uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
     qsf_device_candidates candidates;   /* of its logits */
     qsf_device_buffers  b;
@@ -61,6 +62,7 @@ static void device_free(device_executor *e)
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
+    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
@@ -82,6 +84,7 @@ static void device_undo(device_executor *e)
 {
     qsf_context *c = e->c;
     c->executor = e->cpu;
+    c->fetch.elsewhere = NULL;
     c->tables.user = c->state.user = c->executor;
     device_free(e);
 }
@@ -284,6 +287,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
+    e->there[number] = 1;
     if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
@@ -463,6 +467,9 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
+    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
+    memset(e->there, 0, s->hp.n_layers);
+    e->c->fetch.elsewhere = e->there;
     e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
@@ -491,6 +498,7 @@ static const char *context_refused(const qsf_context *c)
     if (o->early_exit > 0) return "early-exit";
     if (o->quality < 1) return "quality below 1";
     if (o->kv_heavy) return "kv-heavy";
+    if (o->first_stage) return "the first stage of a progressive file";
     return c->lora.n_used ? "adapters" : NULL;
 }
 

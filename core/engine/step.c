@@ -149,6 +149,7 @@ static qsf_status step_fetch(qsf_context *c, bool wait, qsf_stage_work *need)
         return qsf_head_stream_norm(&c->head_stream, wait, &need->head.final, &c->error);
     if (stage.kind == QSF_STAGE_HEAD)
         return qsf_head_stream_fetch(&c->head_stream, stage.number, wait, &need->head, &c->error);
+    if (qsf_layer_elsewhere(&c->fetch, stage.number)) return QSF_OK;
     const qsf_unit_id layer = qsf_id_layer(stage.number);
     const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
     if (!st && c->now.walk.n)

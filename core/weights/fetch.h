@@ -133,6 +133,7 @@ struct qsf_fetch {
     void      *record_user;
     uint32_t   record_thread; /* the thread's number in them */
     float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
+    const uint8_t *elsewhere; /* [n_layers] not 0: an executor has the weights for good; NULL: none */
     const uint8_t *left_out;  /* [n_layers] not 0: left out in any case, for measuring it; NULL: none */
 };
 

@@ -53,7 +53,7 @@ void qsf_layers_ahead(qsf_fetch *f, uint32_t layer)
     qsf_fetch_collect(f, &f->units);
     for (uint32_t i = 1; i < n && reading < LAYERS_AHEAD; i++) {
         const uint32_t next = (layer + i) % n;
-        if (qsf_layer_skipped(f, next)) continue;
+        if (qsf_layer_skipped(f, next) || qsf_layer_elsewhere(f, next)) continue;
         if (!layer_slot(f, next)) {
             qsf_want want = qsf_want_unit(f->source, qsf_id_layer(next));
             want.ahead = true;

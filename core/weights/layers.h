@@ -15,6 +15,11 @@ uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n);
 bool     qsf_layers_known(const qsf_source *s);         /* whether the file tells layers' importance */
 /* Whether a layer is left out: it is in left_out, or does not run at the fetch's quality. */
 bool     qsf_layer_skipped(const qsf_fetch *f, uint32_t layer);
+/* Whether its weights need not be read. */
+static inline bool qsf_layer_elsewhere(const qsf_fetch *f, uint32_t layer)
+{
+    return f->elsewhere && f->elsewhere[layer];
+}
 /* Starts reading the layers that will be missing first after `layer`, which is being computed: two
  * if slots are free for them. */
 void     qsf_layers_ahead(qsf_fetch *f, uint32_t layer);
