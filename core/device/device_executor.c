@@ -352,7 +352,8 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
 }
 
 /* Rows [first, first + n) of the logits come to where the CPU has them. */
-static qsf_status read_logits(device_executor *e, const qsf_rows *to, uint32_t first, uint32_t n, qsf_error *err)
+static qsf_status read_logits(device_executor *e, const qsf_rows *to, uint32_t first, uint32_t n,
+                              qsf_error *err)
 {
     const qsf_hparams *hp = e->c->hp;
     const float scale = hp->logit_scale, cap = hp->final_softcap;
@@ -381,7 +382,8 @@ static qsf_status device_candidates(qsf_executor *x, const qsf_candidates **out,
     device_executor *e = on_device(x);
     bool finite;
     if (!e->few) return QSF_OK;
-    const qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, e->c->batch.n_asked, &finite, err);
+    const uint32_t n = e->c->batch.n_asked;
+    const qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, n, &finite, err);
     if (st) return st;
     if (!finite) return qsf_head_not_finite(e->c->model->source, err);
     *out = e->candidates.found;

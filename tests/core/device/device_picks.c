@@ -36,7 +36,8 @@ static const char *check_candidates(const qsf_candidates *k, const float *x, uin
         if (!(off <= near * fabsf(k->logit[i]))) return "a candidate has another logit";
         if (!i) continue;
         if (k->logit[i] > k->logit[i - 1]) return "the largest are not first";
-        if (k->logit[i] == k->logit[i - 1] && k->token[i] <= k->token[i - 1]) return "equals are not in order";
+        if (k->logit[i] < k->logit[i - 1] || k->token[i] > k->token[i - 1]) continue;
+        return "equals are not in order";
     }
     if (above >= k->n) return "some of the largest are left out";
     return fabs((double)k->log_sum - log(sum)) <= 1e-5 * fabs(log(sum)) + 1e-5 ? NULL : "another sum";

@@ -135,7 +135,8 @@ static void check_same_said(const said *a, const said *b)
 
 /* ---- settings ---- */
 
-enum { EVERY = 1, NEVER = 2, ASKED = 4 };       /* whole rows: of every token, of none; candidates: asked for */
+/* Whole rows: of every token, of none; candidates: asked for. */
+enum { EVERY = 1, NEVER = 2, ASKED = 4 };
 
 static const char GRAMMAR[] = "root ::= [a-z ]+ \".\"";
 
@@ -155,14 +156,16 @@ static const struct setting {
       .use = NEVER | ASKED },
     { "many log probabilities", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 20, .logprobs = 90,
       .use = EVERY | ASKED },
-    { "a raised token", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .raised = 200, .use = ASKED },
-    { "guesses", .temperature = 0.5f, .repeat = 1, .top_p = 1, .top_k = 40, .draft = 4, .use = NEVER | ASKED },
+    { "a raised token", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .raised = 200,
+      .use = ASKED },
+    { "guesses", .temperature = 0.5f, .repeat = 1, .top_p = 1, .top_k = 40, .draft = 4,
+      .use = NEVER | ASKED },
     { "ends", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .min_tokens = 9, .end = true,
       .use = NEVER | ASKED },
     { "a grammar", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .grammar = true, .use = NEVER },
     { "a grammar, greedy", .repeat = 1, .grammar = true, .use = ASKED },
-    { "a grammar later", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .grammar = true, .after = true,
-      .use = ASKED },
+    { "a grammar later", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .grammar = true,
+      .after = true, .use = ASKED },
     { "min-p", .temperature = 0.3f, .repeat = 1, .top_p = 1, .min_p = 0.2f, .use = ASKED },
     { "top-p", .temperature = 1, .repeat = 1, .top_p = 0.9f, .use = NEVER },
     { "dry", .temperature = 1, .repeat = 1, .top_p = 1, .top_k = 40, .dry = true, .use = NEVER },
@@ -187,7 +190,8 @@ static void check_setting(scene *s, const struct setting *a)
     o.min_tokens = a->min_tokens;
     o.ignore_end = !a->end;
     if (a->grammar)
-        CHECK_EQ(qsf_grammar_new(s->b.m, QSF_GRAMMAR_GBNF, GRAMMAR, sizeof GRAMMAR - 1, NULL, &g, NULL), QSF_OK);
+        CHECK_EQ(qsf_grammar_new(s->b.m, QSF_GRAMMAR_GBNF, GRAMMAR, sizeof GRAMMAR - 1, NULL, &g, NULL),
+                 QSF_OK);
     o.grammar = g;
     o.grammar_after = a->after ? after : NULL;
     o.n_grammar_after = a->after;
