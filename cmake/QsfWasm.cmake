@@ -5,13 +5,15 @@
 #   qsf-simd            128-bit vectors               every browser since 2023
 #   qsf-relaxed         and relaxed SIMD's dot product
 #   *-threads           with a shared memory          pages with cross-origin isolation, Node.js
+#   qsf-gpu[-threads]   GPUs                          fetched besides one of these if a GPU is used
 #
 # js/, web/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a
 # build. There all scripts lie in one folder, so that "../js/" of imports in web/ becomes "./".
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c bindings/*.c platform/wasm/*.c)
-list(FILTER qsf_wasm_sources EXCLUDE REGEX "/core/device/")
+file(GLOB qsf_gpu_sources CONFIGURE_DEPENDS core/device/*.c kernels/wgsl/*.c platform/wasm/gpu/*.c)
+list(REMOVE_ITEM qsf_wasm_sources ${qsf_gpu_sources})
 set_source_files_properties(platform/wasm/engine.c platform/wasm/works.c PROPERTIES
     INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/bindings")
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
@@ -105,6 +107,34 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qsf_callers})
 list(REMOVE_DUPLICATES qsf_exports)
 list(TRANSFORM qsf_exports REPLACE "^[.]" "--export=")
 
+# What only GPUs need: a module that is position-independent and shares the engine's memory, table
+# and stack.  What it calls of the engine, the engine's modules export.
+# qsf_gpu(suffix flags...): js/qsf-gpu<suffix>.wasm, and gpu<suffix>.rsp with those exports
+function(qsf_gpu suffix)
+    set(target "engine_gpu${suffix}")
+    # extended constant expressions are newer than SIMD
+    qsf_engine_objects(${target} FLAGS ${QSF_LEAST_FLAGS} ${QSF_WASM_FEATURES} -fPIC -mno-extended-const
+        ${ARGN} SOURCES ${qsf_gpu_sources})
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/bindings")
+    set(objects $<TARGET_OBJECTS:${target}>)
+    set(module "${qsf_package}/qsf-gpu${suffix}.wasm")
+    set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu${suffix}.rsp")
+    set(link --shared --experimental-pic --no-entry --gc-sections --strip-all --compress-relocations -O2
+        --unresolved-symbols=import-dynamic)
+    if(suffix)
+        list(APPEND link --shared-memory --no-check-features)
+    endif()
+    add_custom_command(OUTPUT "${calls}" COMMAND ${CMAKE_COMMAND} -DLD=${QSF_WASM_LD} -DOUT=${calls}
+        -P "${PROJECT_SOURCE_DIR}/cmake/WasmCalls.cmake" ${objects}
+        DEPENDS ${objects} cmake/WasmCalls.cmake COMMAND_EXPAND_LISTS VERBATIM)
+    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${link} -o "${module}"
+        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-gpu${suffix}.wasm")
+    set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
+    set(qsf_engine_targets ${qsf_engine_targets} ${target} PARENT_SCOPE)
+endfunction()
+qsf_gpu("")
+qsf_gpu("-threads" -matomics)
+
 # Nothing in core/ uses relaxed SIMD: the modules that differ in nothing else share its objects.
 function(qsf_engine_level variant level)
     set(flags ${ARGN} ${QSF_WASM_FEATURES})
@@ -139,15 +169,17 @@ function(qsf_engine variant)
     set(link --no-entry --gc-sections --strip-all --compress-relocations -O2 -z stack-size=262144
         --import-memory
         --initial-memory=4194304
-        --max-memory=4294967296 --export=__stack_pointer ${qsf_exports})
+        --max-memory=4294967296 --export=__stack_pointer --export-table --growable-table ${qsf_exports})
+    set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu.rsp")
     if(variant MATCHES "threads")
+        set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu-threads.rsp")
         # the C library's parts used here (maths, strings) do not share state
         list(APPEND link --shared-memory --no-check-features)
     endif()
     set(module "${qsf_package}/qsf-${variant}.wasm")
     add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link}
-        -o "${module}"
-        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
+        "@${calls}" -o "${module}"
+        DEPENDS ${objects} "${calls}" COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
     set(qsf_engine_targets ${qsf_engine_targets} ${targets} PARENT_SCOPE)
 endfunction()
@@ -167,7 +199,6 @@ foreach(script IN LISTS qsf_scripts)
     list(APPEND qsf_copies "${qsf_package}/${script}")
 endforeach()
 file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/web" web/*.js)
-list(REMOVE_ITEM qsf_scripts gpu.js)        # nothing in the package uses it yet (docs/webgpu.md)
 foreach(script IN LISTS qsf_scripts)
     if("${qsf_package}/${script}" IN_LIST qsf_copies)
         message(FATAL_ERROR "js/ and web/ both have ${script}, but the package is one folder")

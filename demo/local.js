@@ -18,7 +18,7 @@ const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
 
 let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [];
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
-  threads: settings.threads, kv: settings.kv});
+  threads: settings.threads, device: settings.device, kv: settings.kv});
 
 /** Absolute, or relative to this page; undefined: neither, or not an http(s) address. */
 function addressOf(text) {
@@ -114,6 +114,12 @@ export async function open(from, extra = {}) {
   return undefined;
 }
 
+/* Whether the GPU is used, and why not. */
+function computesOn({device: {kind, name, layers, reason}, layers: all}) {
+  if (kind === 'cpu') return `CPU, because ${reason}`;
+  return layers === all ? `GPU: ${name}` : `GPU for ${layers} of ${all} layers: ${name}`;
+}
+
 /** What the page says about a model. */
 function about({info}, called) {
   const name = called ?? (info.name || info.architecture);
@@ -123,6 +129,7 @@ function about({info}, called) {
       File: `${megabytes(info.fileBytes)}, ${info.layers} layers, ` +
         `${info.resident ? 'all of them in memory' : 'streamed through memory'}`,
       Engine: `${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`,
+      Device: computesOn(info),
       Context: `${info.contextLength.toLocaleString('en')} tokens of ` +
         `${info.trainedContext.toLocaleString('en')}`,
       Memory: megabytes(info.planBytes) + (settings.memory ? ` of ${settings.memory} MB` : ''),

@@ -19,6 +19,8 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -c, --context N         context length
   -t, --threads N         number of threads; 0 for one per processor
   --memory MB             memory limit
+  --device WHICH          what computes: auto, cpu, gpu (auto)
+  --gpu MODULE            the module with WebGPU, such as npm's package webgpu
   --kv TYPE               type of the KV cache: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
   --kv-window N           cache only the first few and the last N positions: text may exceed the context
   --kv-sinks N            with a window: number of first positions to keep (${CONTEXT.kvSinks.value})
@@ -33,6 +35,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
 /* Their names for load(). */
 const LOADING = {
   context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
+  device: 'device', gpu: 'gpu',
   'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
   'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',
 };
@@ -79,6 +82,8 @@ try {
     process.stderr.write('the context is full; -c N makes it longer, --kv-window N continues past it\n');
   if (o.verbose) {
     const s = await m.stats(), rate = (n, ns) => `${(n / (ns / 1e9 || 1)).toFixed(1)} tok/s`;
+    const {kind, name, layers, reason} = m.info.device;
+    process.stderr.write(kind === 'gpu' ? `${layers} layers on ${name}\n` : `on the CPU: ${reason}\n`);
     process.stderr.write(
       `${m.info.variant}, ${m.info.threads} threads; prompt ${s.promptTokens} tokens, ` +
       `${rate(s.promptTokens, s.promptNs)}; ` +

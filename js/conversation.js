@@ -28,6 +28,7 @@ const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) => [['
 
 export class Conversation {
   #memory; #x; #transport; #variant; #warn;
+  #gpu;                         // a GpuModule, if layers are on a GPU
   #batches = 0;
   #breathed = 0;
   #uses = [];                   // the conversation's adapters
@@ -46,8 +47,9 @@ export class Conversation {
     this.#model = model;
     this.#context = context;
   }
-  /** The context is open. */
-  begin() {
+  /** The context is open; gpu: a GpuModule that has some of its layers, or undefined. */
+  begin(gpu) {
+    this.#gpu = gpu;
     this.handle = this.#x.qsf_flat_conversation_new(this.#context, 0);
     this.#memory.check(this.#x.qsf_flat_status(this.handle), this.handle);
   }
@@ -164,7 +166,9 @@ export class Conversation {
       if (status === OK) return;
       if (status !== PENDING) this.#memory.check(status, handle);
       stepped?.();
+      const onGpu = this.#gpu?.missing;
       if (result & WAITING) await missing(signal.promise, YIELD_MS);
+      else if (onGpu) await Promise.race([onGpu, signal.promise]);
       await this.#pause();
       if (signal.aborted) throw signal.error;
     }
@@ -371,10 +375,21 @@ export class Conversation {
 
   /* ---- sessions ---- */
   /** The sequence's tokens, with their keys and values, as bytes. */
-  saveSession() {
+  async saveSession() {
     const memory = this.#memory;
-    return this.#transport.saved(memory.number(this.handle, 'sessionBytes'), () =>
-      memory.check(this.#x.session_save(this.handle), this.handle));
+    this.#gpu?.keep(true);
+    try {
+      for (let status; ;) {
+        const bytes = this.#transport.saved(memory.number(this.handle, 'sessionBytes'), () => {
+          status = this.#x.session_save(this.handle);
+        });
+        if (status === OK) return bytes;
+        if (status !== PENDING) memory.check(status, this.handle);
+        await this.#gpu.missing;        // what a GPU has comes a layer at a time; then from the beginning
+      }
+    } finally {
+      this.#gpu?.keep(false);
+    }
   }
   /** Restores a saved sequence; if the bytes are invalid, the sequence stays unchanged. Returns its
    * number of tokens. */

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
+import {nameOf} from './gpu_choice.js';
+import {GpuModule} from './gpu_module.js';
 import {Memory, listed} from './memory.js';
 import {E_BUDGET, MODEL, PLAN, STATS} from './names.js';
 import {contextTexts} from './options.js';
@@ -20,6 +22,8 @@ export const hasRelaxed = () => WebAssembly.validate(RELAXED);
 export class Engine {
   #source; #memory; #transport; #conversation; #threads = [];
   #model; #context;             // the module's handles
+  #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
+  #gpu;                         // the Gpu that computes; its end is this one's
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
@@ -78,14 +82,18 @@ export class Engine {
     }
   }
 
-  /** Ends reads; the memory goes with the last reference. */
-  end() { this.#transport.end(); }
+  /** Ends reads; the memory goes with the last reference. Resolves when the GPU has ended, too. */
+  async end() {
+    this.#transport.end();
+    await this.#gpu?.close();
+  }
   /** Also ends the threads, for a worker that stays alive. */
   terminate() {
-    this.end();
+    void this.end();
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
   }
+  get hasGpu() { return this.#gpu !== undefined; }
   get isShared() { return this.variant.endsWith('threads'); }
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
@@ -113,9 +121,30 @@ export class Engine {
    * once, since browsers count the memory twice then. */
   share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
 
-  context(options) {
+  /** chosen: what chosenGpu() promised, whose Gpu is this engine's from now on. */
+  async context(options, chosen) {
+    this.#gpu = chosen.gpu;
     this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
-    this.#conversation.begin();
+    this.#conversation.begin(chosen.gpu ? await this.#move(options.device) : this.#without(chosen.error,
+      options.device));
+  }
+  #without(error, device) {
+    if (device === 'gpu') throw error;
+    this.#gpu?.close();
+    this.#device.reason = error.message;
+  }
+  /* The context's layers go to the GPU; the side module, if there are any. */
+  async #move(device) {
+    try {
+      const gpu = this.#gpu, module = await this.#host.compile(this.isShared ? 'gpu-threads' : 'gpu');
+      const side = await GpuModule.start(module, this.#memory, gpu);
+      side.use(this.#context, status => this.#memory.check(status, this.#context));
+      const {layers, reason} = side.about(this.#context);
+      this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason};
+      return side;
+    } catch (error) {
+      return this.#without(error, device);
+    }
   }
   /* options: all of them, as options.js has checked them. */
   #asked(options, make) {
@@ -155,7 +184,7 @@ export class Engine {
     const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN]);
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
-      variant: this.variant, threads: 1 + this.#threads.length};
+      variant: this.variant, threads: 1 + this.#threads.length, device: this.#device};
   }
   /** again: parts of the file are read in every pass: layers, or the head and the embedding.
    * apart: scattered parts are: experts of layers. */

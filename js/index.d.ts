@@ -114,6 +114,20 @@ export interface LoadOptions {
   /** How tensors of type I2_S in a GGUF file are stored (docs/bitnet-files.md). 'auto' decides by
    * their sizes, which cannot distinguish Microsoft's three layouts: it takes the x86 one. */
   i2sLayout?: 'auto' | 'qk256' | 'split32' | 'bitnet32' | 'microsoft' | 'microsoft-arm' | 'microsoft-rows4';
+  /**
+   * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
+   * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
+   * of any kind, otherwise load() rejects (UNSUPPORTED). docs/webgpu.md describes which layers a
+   * GPU computes. If the GPU is lost during an answer, the answer rejects (IO).
+   */
+  device?: 'auto' | 'cpu' | 'gpu';
+  /**
+   * Only in Node.js, which has no WebGPU of its own: a GPU object, or the module whose create()
+   * makes one, such as npm's package `webgpu`: its name, path or file: URL. The engine's worker
+   * imports the module. An object cannot go to a worker, so the engine then computes in the
+   * caller's thread, between its other tasks.
+   */
+  gpu?: string | {requestAdapter(options?: object): Promise<unknown>};
   /** false: use modules without relaxed SIMD. By default relaxed SIMD is used if it works. */
   relaxed?: boolean;
   /**
@@ -139,7 +153,7 @@ export interface LoadOptions {
    */
   workerUrl?: string | URL;
   /** Where the .wasm files are: their folder, or a URL for each. Default: next to worker-web.js. */
-  wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'], string | URL>>;
+  wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'] | 'gpu' | 'gpu-threads', string | URL>>;
   /** Cancels loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }

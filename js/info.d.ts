@@ -39,6 +39,10 @@ export interface ModelInfo {
   readonly reductions: readonly string[];
   readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
   readonly threads: number;
+  /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
+   * 'cpu': all of it, for this reason. */
+  readonly device: {readonly kind: 'cpu' | 'gpu', readonly name: string, readonly layers: number,
+    readonly reason: string};
   readonly isa: string;
   readonly version: string;
   /** What the engine has to do without, including reductions that may affect the answers: "context

@@ -9,7 +9,7 @@ const LEAVE_MS = 2000;
 
 /* Messages of a worker, matched to the calls that wait for them. */
 class Port {
-  #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead; #ended; #gone;
+  #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead; #ended; #patience; #gone;
   onProgress; onWarning;
 
   /** worker: post(message), onMessage(fn), onFailure(fn), terminate() */
@@ -27,6 +27,7 @@ class Port {
     if (m.turn !== undefined) return this.#turns.get(m.turn)?.(m);
     if (m.progress) return this.onProgress?.(m.progress);
     if (m.warning) return this.onWarning?.(m.warning);
+    if (m.ending) return this.#patience?.(m.ending);
     if (m.ended) return this.#ended?.();
     const call = this.#calls.get(m.id);
     this.#calls.delete(m.id);
@@ -83,7 +84,11 @@ class Port {
     let timer;
     const ended = new Promise(resolve => {
       this.#ended = resolve;
-      timer = setTimeout(resolve, patience);
+      this.#patience = ms => {
+        clearTimeout(timer);
+        timer = setTimeout(resolve, ms);
+      };
+      this.#patience(patience);
     });
     this.#worker.post({op: 'end'});
     await ended;
@@ -329,7 +334,7 @@ export function estimateIn(startWorker, from, options, place = placed) {
 
 async function open(startWorker, given, asked, use, place, estimate = false) {
   const from = await place(given);
-  const {signal, onProgress, ...options} = checked('load', asked);
+  const {signal, onProgress, gpu, ...options} = checked('load', asked);        // gpu is startWorker's
   signal?.throwIfAborted();
   const port = new Port(await startWorker());
   const abort = () => port.close(signal.reason);

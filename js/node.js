@@ -11,9 +11,17 @@ import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
 
-function startWorker({workerUrl, wasmPaths}) {
+/* A GPU object cannot go to a worker: the engine runs in its thread. */
+async function startHere(options) {
+  const [{joined}, {nodeHost}, {serve}] = await Promise.all([import('./joined.js'), import('./node_host.js'),
+    import('./serve.js')]);
+  return joined(post => serve({...nodeHost(options), post, mayNotBlock: true}));
+}
+
+function startWorker({workerUrl, wasmPaths, gpu}) {
+  if (typeof gpu === 'object') return startHere({wasmPaths, gpu});
   const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
-  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths}});
+  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu}});
   let ended = false;
   // a model that was forgotten does not keep the process; calls below do while they wait
   worker.unref();
@@ -72,8 +80,13 @@ function absolute(text) {
   return (text.startsWith('file:') ? new URL(text) : pathToFileURL(text)).href;
 }
 
+/* The option gpu as a worker understands it: a package's name, or the address of a module. */
+const gpuModule = given =>
+  (/^(\.|\/|file:|[a-z]:)/i.test(given) ? absolute(given) : given);
+
 async function begin(how, from, options) {
   const all = addressed(options, absolute);
+  if (typeof all?.gpu === 'string') all.gpu = gpuModule(all.gpu);
   return how(() => startWorker(all), from, all, place);
 }
 /** @type {import('./index.d.ts').load} */

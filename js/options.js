@@ -72,6 +72,9 @@ const OPTIONS = {
       'microsoft-rows4']),
     cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
+    device: word('auto', ['auto', 'cpu', 'gpu']),
+    gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
+      'it must be a GPU object, or the name of a module that makes one'),
     signal, onProgress: callback,
   },
   generate: GENERATE,

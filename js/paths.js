@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 
-const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
+const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads', 'gpu', 'gpu-threads'];
 
 /** options, with workerUrl and wasmPaths as a worker understands them;
  * absolute(text) is its address. */

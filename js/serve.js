@@ -4,14 +4,18 @@
  * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort',
  * turn}, which are not answered. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
  * waits: true}, which {op: 'results', turn, results} answers; {turn, done}, {turn, error},
- * {progress}, {warning}, {ended}, {dead: error} when nothing more can be done. */
+ * {progress}, {warning}, {ending: ms until {ended} comes, at most}, {ended}, {dead: error} when
+ * nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
+import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
+/* what a GPU compiles when it is closed may take this long, in software */
+const GPU_MS = 30_000;
 
 /* A signal from outside, and a promise to wait for it. */
 class Stop {
@@ -20,7 +24,8 @@ class Stop {
   promise = new Promise(resolve => { this.abort = () => { this.aborted = true; resolve(); }; });
 }
 
-/** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors */
+/** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
+ * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work too */
 export function serve(host) {
   let engine, source, warnings, stored = 0;
   const refining = new Set();   // waits until a progressive file's weights are whole
@@ -53,11 +58,11 @@ export function serve(host) {
       warnings.push(...engine.warnings);
       return estimated;
     }
-    engine.context({...options, threads: 0});
+    await engine.context({...options, threads: 0}, await chosenGpu(options.device, host.gpu));
     warnings.push(...engine.warnings);
     const info = engine.info();
     await source.settle?.(engine.reading);
-    if (!info.resident) engine.share();
+    if (!info.resident && !host.mayNotBlock) engine.share();
     early = false;
     return info;
   }
@@ -66,7 +71,8 @@ export function serve(host) {
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     for (const stop of refining) stop.abort();
-    engine?.end();
+    if (engine?.hasGpu) host.post({ending: GPU_MS});
+    await engine?.end();
     await source?.close();
   }
   /* After end(), if this worker stays alive. */

@@ -81,6 +81,8 @@ const file = async from => (typeof from?.getFile === 'function' ? from.getFile()
 
 async function begin(how, from, options) {
   const all = addressed(options, absolute);
+  if (all?.gpu !== undefined)
+    throw new QsfError('ARGUMENT', 'gpu is for Node.js: here the engine takes navigator.gpu');
   return how(() => startEngine(all), from, all, async given => place(await file(given)));
 }
 /** @type {import('../js/index.d.ts').load} */

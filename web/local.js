@@ -1,23 +1,11 @@
 /* The engine and its reader in the caller's own thread, if no worker can be started:
  * Chromium's shared workers.
  * SPDX-License-Identifier: MIT */
+import {joined} from '../js/joined.js';
 import {compile} from './modules.js';
 import {opfs} from './opfs.js';
 import {serveReader} from '../js/reader.js';
 import {serve} from '../js/serve.js';
-
-/* Both sides of a port: a message is delivered after the caller has returned. */
-function joined(start) {
-  let hear = () => {}, fail = () => {}, isOpen = true;
-  const later = fn => queueMicrotask(() => { if (isOpen) fn(); });
-  const take = start(message => later(() => hear(message)));
-  return {
-    post: message => later(() => Promise.resolve(take(message)).catch(error => fail(error))),
-    onMessage(fn) { hear = fn; },
-    onFailure(fn) { fail = fn; },
-    terminate() { isOpen = false; },
-  };
-}
 
 /* Stored files can be read here, not written. */
 const backend = async () => ({
@@ -40,4 +28,5 @@ export const startHere = paths => joined(post => serve({
   startThread: () => Promise.reject(new Error('no worker can be started here')),
   canShare: false,
   processors: 1,
+  gpu: () => navigator.gpu,
 }));

@@ -9,6 +9,8 @@ const MODULES = {
   'relaxed': () => new URL('./qsf-relaxed.wasm', import.meta.url),
   'simd-threads': () => new URL('./qsf-simd-threads.wasm', import.meta.url),
   'relaxed-threads': () => new URL('./qsf-relaxed-threads.wasm', import.meta.url),
+  'gpu': () => new URL('./qsf-gpu.wasm', import.meta.url),
+  'gpu-threads': () => new URL('./qsf-gpu-threads.wasm', import.meta.url),
 };
 
 /** paths: the option wasmPaths, as addressed() made it. */

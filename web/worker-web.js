@@ -48,6 +48,7 @@ const engine = wasmPaths => serve({
   startThread,
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
+  gpu: () => navigator.gpu,
 });
 const reader = () => serveReader({
   post: (message, transfer = []) => postMessage(message, transfer),

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  *
  * The table follows WebGPU, and both implementations are thin: platform/native/device_webgpu.c over
- * a webgpu.h library, web/gpu.js over the browser's objects.  They hold no policy: which buffers
+ * a webgpu.h library, js/gpu.js over the browser's objects.  They hold no policy: which buffers
  * there are, what is placed in them and when is the core's matter.
  *
  * Everything is asynchronous.  Functions that create something return a number that is valid at

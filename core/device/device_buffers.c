@@ -3,40 +3,95 @@
 #include "device/device_buffers.h"
 
 #include "layers/batch.h"
-#include "layers/rope.h"
+#include "layers/matrix_place.h"
+#include "weights/weights.h"
 
-enum { STEPS_MOST = 16 };       /* of a layer */
+#include "wgsl/prompt_wgsl.h"
+
+enum { SUMS_BYTES = 8 << 20 };  /* of chunks of attention, if groups of rows can do without */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
+
+uint32_t qsf_device_room(const qsf_source *s, qsf_kv_type type)
+{
+    return type == QSF_KV_Q8 ? (uint32_t)qsf_kv_dim(s->most.head_dim) : s->most.head_dim;
+}
+
+qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope)
+{
+    qsf_device_range r = { b->of[QSF_DEVICE_ANGLES], 0, 0 };
+    for (uint32_t i = 0; i <= rope; i++) {
+        r.at += qsf_round_up(r.len, b->d->info->binding_align);
+        r.len = QSF_MAX((uint64_t)b->rows * qsf_rope_half(&b->source->ropes[i]) * 8, 8);
+    }
+    return r;
+}
+
+/* What matrices multiply; and what only some layers need: rows as floats, queries with gates, a
+ * copy of the layer's input, tokens' embeddings. */
+static void input_sizes(qsf_device_buffers *b)
+{
+    const qsf_source *s = b->source;
+    uint32_t widest = s->hp.n_embd;
+    bool floats = false, gates = false, begin = false;
+    qsf_weights w;
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        qsf_weights_describe(s, i, &w);
+        for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) {
+            const qsf_matrix *m = &w.m[kind];
+            if (m->t.rows) widest = QSF_MAX(widest, m->t.cols);
+            floats |= m->t.rows && m->form < 0;
+        }
+        gates |= s->layers[i].attn_gate != 0;
+        begin |= w.v[QSF_K_ATTN_NORM_2] != NULL;
+    }
+    const qsf_matrix_place head = qsf_place_head(s);
+    qsf_weights_describe(s, qsf_source_unit(s, head.unit), &w);
+    floats |= w.m[head.t->kind].form < 0;
+    b->bytes[QSF_DEVICE_CODES] = (uint64_t)b->rows * qsf_device_codes_ld(widest) * 16;
+    b->floats_ld = device_ld(widest);
+    b->bytes[QSF_DEVICE_FLOATS] = floats ? (uint64_t)b->rows * b->floats_ld * 4 : 0;
+    b->bytes[QSF_DEVICE_BEGIN] = begin ? (uint64_t)b->rows * b->ld * 4 : 0;
+    b->q_ld = device_ld(s->most.q * (gates ? 2 : 1));
+    b->prompts = !gates;        /* which are in Q, where results of groups go */
+    b->tokens_ld = s->hp.n_embd_layer * s->hp.n_layers;
+    b->bytes[QSF_DEVICE_TOKENS] = (uint64_t)b->rows * b->tokens_ld * 4;
+    b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
+}
 
 static void buffer_sizes(qsf_device_buffers *b)
 {
     const qsf_source *s = b->source;
     const qsf_context_options *o = b->o;
-    const uint64_t rows = b->rows, heads = s->most.n_heads, room = b->kv.head_dim;
-    const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .room = (uint32_t)room };
-    uint32_t widest = QSF_MAX(s->hp.n_embd, QSF_MAX((uint32_t)s->most.q, s->most.n_ff));
+    const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
+    const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .wide = b->kv.type == QSF_KV_F32,
+                                .room = (uint32_t)room };
+    b->room = (uint32_t)room;
     b->ld = device_ld(s->hp.n_embd);
-    b->q_ld = device_ld(s->most.q);
+    input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
-    b->ff_ld = device_ld(s->most.n_ff);
-    b->chunk_blocks = 2;
-    b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 1);
-    b->chunks = (uint32_t)(qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) / b->chunk_blocks + 1);
+    b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
+    b->prompts &= qsf_wgsl_has_prompt(&a);
+    b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
+    b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
-    bytes[QSF_DEVICE_CODES] = rows * qsf_device_codes_ld(widest) * 16;
-    bytes[QSF_DEVICE_Q] = rows * b->q_ld * 4;
+    b->qkv_ld = b->q_ld + 2 * b->kv_ld;
+    bytes[QSF_DEVICE_Q] = rows * b->qkv_ld * 4;
     bytes[QSF_DEVICE_K] = bytes[QSF_DEVICE_V] = rows * b->kv_ld * 4;
-    bytes[QSF_DEVICE_GATE] = bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_GATE] = 2 * bytes[QSF_DEVICE_UP];
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;
-    bytes[QSF_DEVICE_SUMS] = rows * heads * b->chunks * room * 4;
-    bytes[QSF_DEVICE_TOPS] = rows * heads * b->chunks * 8;
-    for (uint32_t i = 0; i < s->n_ropes && i < 2; i++)
-        bytes[QSF_DEVICE_ANGLES + i] = QSF_MAX(rows * qsf_rope_half(&s->ropes[i]) * 8, 8);
+    bytes[QSF_DEVICE_GROUPS] = rows * 8;
+    bytes[QSF_DEVICE_SUMS] = b->sums * heads * room * 4;
+    bytes[QSF_DEVICE_TOPS] = b->sums * heads * 8;
+    if (s->n_ropes) {
+        const qsf_device_range last = qsf_device_angles(b, s->n_ropes - 1);
+        bytes[QSF_DEVICE_ANGLES] = last.at + last.len;
+    }
     bytes[QSF_DEVICE_SPARE] = (uint64_t)b->kv.n_kv_heads * b->kv.record;
 }
 
@@ -47,7 +102,7 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
     qsf_status st;
     *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
                                .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = (s->hp.n_layers + 1) * STEPS_MOST };
+                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;

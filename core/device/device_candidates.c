@@ -9,18 +9,18 @@ enum { KEPT = QSF_DEVICE_KEPT, RECORD_NS = 1000 * 1000 * 1000 /* of one wait */ 
 /* ---- buffers ---- */
 
 /* Pairs of a row after the first stage, and groups of it. */
-static uint64_t pairs_bytes(const qsf_device_logits *l)
+static uint64_t pairs_bytes(const qsf_device_logit_rows *l)
 {
     return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * KEPT * 8;
 }
-static uint64_t sums_bytes(const qsf_device_logits *l)
+static uint64_t sums_bytes(const qsf_device_logit_rows *l)
 {
     return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * 16;
 }
 static uint64_t records_bytes(uint32_t rows) { return (uint64_t)rows * qsf_wgsl_record_words(KEPT) * 4; }
 
 static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers *b,
-                                    const qsf_device_logits *l, qsf_error *err)
+                                    const qsf_device_logit_rows *l, qsf_error *err)
 {
     const qsf_device *d = b->d;
     qsf_status st = d->buffer_new(d->user, QSF_DEVICE_UNIFORM, QSF_DEVICE_KEPT_STEPS * QSF_DEVICE_NUMBERS,
@@ -37,8 +37,9 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
 /* ---- steps ---- */
 
 /* A stage over `cols` logits or pairs of a row, which are in pairs[from] after the first stage. */
-static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b, const qsf_device_logits *l,
-                                 qsf_wgsl_stage stage, uint32_t cols, int from, qsf_error *err)
+static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b,
+                                 const qsf_device_logit_rows *l, qsf_wgsl_stage stage, uint32_t cols,
+                                 int from, qsf_error *err)
 {
     const qsf_device *d = b->d;
     const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT };
@@ -68,7 +69,7 @@ static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b
 }
 
 qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
-                                       const qsf_device_logits *l, qsf_error *err)
+                                       const qsf_device_logit_rows *l, qsf_error *err)
 {
     const uint32_t merges = qsf_wgsl_candidates_merges(KEPT, l->n_vocab);
     uint32_t groups = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);

@@ -10,11 +10,11 @@
 enum { QSF_DEVICE_KEPT = 64, QSF_DEVICE_KEPT_ROWS = 32, QSF_DEVICE_KEPT_STEPS = 5 };
 
 /* Rows of logits on a device, as the head's product leaves them. */
-typedef struct qsf_device_logits {
+typedef struct qsf_device_logit_rows {
     qsf_device_range range;
     uint32_t rows, n_vocab, ld;
     float    scale, cap;                /* that the model applies to them; 1, 0: none */
-} qsf_device_logits;
+} qsf_device_logit_rows;
 
 typedef struct qsf_device_candidates {
     uint32_t rows;                      /* at most; 0: the device finds none */
@@ -30,7 +30,7 @@ typedef struct qsf_device_candidates {
 /* Makes room for candidates of all rows of logits, and begins to compile the pipelines.  c->rows
  * stays 0 if the rows, or what they need, are too many for the device. */
 qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
-                                       const qsf_device_logits *logits, qsf_error *err);
+                                       const qsf_device_logit_rows *logits, qsf_error *err);
 /* Appends the dispatches for the first n rows. */
 qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
                                       qsf_device_dispatch *list, size_t *len, qsf_error *err);

@@ -2,11 +2,15 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one. */
-#include "device/device_candidates.h"
+ * twice: before the first layer that is on the device, and after the last one.  On a host that must
+ * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
+ * work, until its rows have come. */
 #include "device/device_head.h"
+#include "device/device_logits.h"
 #include "engine/context.h"
 #include "model/part.h"
+
+#include "wgsl/prompt_wgsl.h"
 
 typedef struct device_executor {
     qsf_executor        base;
@@ -19,7 +23,7 @@ typedef struct device_executor {
     qsf_device_layer   *layers;         /* [end - first] */
     uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
-    qsf_device_candidates candidates;   /* of its logits */
+    qsf_device_logits   logits;         /* of the head */
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
@@ -27,16 +31,19 @@ typedef struct device_executor {
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device; */
-    bool                logits;         /* its logits are; */
-    bool                read;           /* they have come to the CPU; */
-    bool                few;            /* candidates of them are there; */
-    uint32_t            rows_read;      /* a bit for each row of logits that came alone */
+    bool                together;       /* those that asked stand together, from first_asked on; */
+    bool                headed;         /* its logits are */
+    uint32_t            first_asked;
+    qsf_device_id       read;           /* under way on a host that must not block; 0: none */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
-    uint32_t            chunks;         /* of the batch */
+    qsf_device_batch    batch;
 } device_executor;
 
-enum { WAIT_NS = 1000 * 1000 * 1000 };
+enum {
+    WAIT_NS = 1000 * 1000 * 1000,
+    ATTENTION_CHUNKS = 32       /* of a row, at most; each costs time where they are joined */
+};
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
 
@@ -48,6 +55,13 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+/* No caller waits for the read any more. */
+static void device_forget(device_executor *e)
+{
+    e->d->release(e->d->user, e->read);
+    e->read = 0;
+}
+
 static uint64_t list_room(const device_executor *e)
 {
     return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
@@ -57,10 +71,10 @@ static uint64_t list_room(const device_executor *e)
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
+    device_forget(e);
     qsf_device_head_done(&e->head, &e->b);
-    qsf_device_candidates_done(&e->candidates, &e->b);
-    for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
-        if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
+    qsf_device_logits_done(&e->logits);
+    for (uint32_t i = 0; e->layers && i < e->end - e->first; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
@@ -94,8 +108,10 @@ static void device_undo(device_executor *e)
 /* The device's layer that has this layer of the cache; NULL: it is the CPU's. */
 static qsf_device_layer *layer_of_kv(device_executor *e, uint32_t kv)
 {
-    for (uint32_t i = e->first; i < e->end; i++)
-        if (qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return &e->layers[i - e->first];
+    for (uint32_t i = e->first; i < e->end; i++) {
+        qsf_device_layer *l = &e->layers[i - e->first];
+        if (l->kv && qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return l;
+    }
     return NULL;
 }
 
@@ -119,6 +135,7 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     e->cpu_does->kv_copy(e->cpu, to, from);
     /* An error is the device's loss, which the next batch reports. */
     for (uint32_t i = 0; i < e->end - e->first; i++) {
+        if (!e->layers[i].kv) continue;
         if (d->copy(d->user, spare, 0, e->layers[i].kv, from * n, n, &err)) return;
         if (d->copy(d->user, e->layers[i].kv, to * n, spare, 0, n, &err)) return;
     }
@@ -129,13 +146,16 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
+/* QSF_PENDING, on a host that must not block: call again with the same arguments. */
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
-    qsf_device_id read;
-    qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, WAIT_NS, err)) == QSF_PENDING) st = QSF_OK;
+    qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
+    if (st) return st;
+    if (!d->wait) st = d->poll(d->user, e->read, err);
+    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    if (st != QSF_PENDING) e->read = 0;
     return st;
 }
 
@@ -148,7 +168,11 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     const qsf_status st = device_flush(e, err);
     if (st || !l) return st ? st : e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
-    if (!write) return device_read(e, l->kv, block * n, e->words, n, err);
+    if (!write) {
+        const qsf_status read = device_read(e, l->kv, block * n, e->words, n, err);
+        if (read == QSF_PENDING) device_forget(e);      /* the caller begins anew */
+        return read;
+    }
     e->mapped = l->kv;
     e->mapped_at = block * n;
     return QSF_OK;
@@ -172,9 +196,10 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = on_device(x)->logits = on_device(x)->read = on_device(x)->few = false;
-    on_device(x)->rows_read = 0;
-    on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
+    device_executor *e = on_device(x);
+    e->here = e->together = e->headed = false;
+    qsf_device_logits_drop(&e->logits);
+    e->cpu_does->begin(e->cpu, embed);
 }
 
 static void device_rows_in(qsf_executor *x, uint32_t r, const float *state, const float *streams)
@@ -187,14 +212,41 @@ static void device_rows_back(qsf_executor *x, uint32_t n)
     on_device(x)->cpu_does->rows_back(on_device(x)->cpu, n);
 }
 
+/* Rows that follow each other in a sequence, in groups: [n] the first, and how many. */
+static uint32_t row_groups(const qsf_batch *batch, uint32_t *groups)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0, begin = 0; r < batch->n; r++) {
+        const qsf_batch_row *row = &batch->rows[r];
+        const bool more = r + 1 < batch->n && r + 1 - begin < QSF_WGSL_PROMPT_ROWS
+            && row[1].seq == row->seq && row[1].pos == row->pos + 1;
+        if (more) continue;
+        groups[2 * n] = begin;
+        groups[2 * n++ + 1] = r + 1 - begin;
+        begin = r + 1;
+    }
+    return n;
+}
+
+/* How the batch attends to at most `blocks` blocks a row: groups of rows share what they read if
+ * there are several in a group; chunks occupy a GPU with few rows. */
+static void batch_attention(device_executor *e, uint32_t *groups, uint32_t blocks)
+{
+    const uint32_t n = e->c->batch.n, most = QSF_MAX(QSF_MIN(e->b.sums / n, ATTENTION_CHUNKS), 1);
+    const uint32_t each = (blocks + most - 1) / most;
+    e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
+    if (!e->b.prompts) return;
+    const uint32_t n_groups = row_groups(&e->c->batch, groups);
+    if (n > e->b.sums || 8 * n_groups <= n) e->batch.groups = n_groups;
+}
+
 /* The rows' positions, and the entries of their sequences' blocks. */
 static qsf_status upload_places(device_executor *e, qsf_error *err)
 {
     const qsf_batch *batch = &e->c->batch;
     const qsf_kv_seq *seqs = e->c->tables.seqs;
-    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries;
-    uint32_t n = 0;
-    e->chunks = 1;
+    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries,
+        *groups = first + e->c->o.n_seqs, n = 0, blocks = 1;
     for (uint32_t s = 0; s < e->c->o.n_seqs; s++) first[s] = UINT32_MAX;
     for (uint32_t r = 0; r < batch->n; r++) {
         const uint32_t s = batch->rows[r].seq, pos = batch->rows[r].pos;
@@ -205,21 +257,26 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
                 entry[2 * n] = q->blocks[i];
                 entry[2 * n + 1] = q->places[i];
             }
-            e->chunks = QSF_MAX(e->chunks, (q->n + e->b.chunk_blocks - 1) / e->b.chunk_blocks);
+            entry[2 * n] = q->length;
+            entry[2 * n++ + 1] = 0;
+            blocks = QSF_MAX(blocks, q->n);
         }
         const uint32_t row[] = { pos, first[s], q->n, q->blocks[qsf_kv_entry(q, pos)] };
         memcpy(place + 4 * (size_t)r, row, sizeof row);
     }
-    assert(n <= e->b.entries && e->chunks <= e->b.chunks);
+    assert(n <= e->b.entries);
+    batch_attention(e, groups, blocks);
     const qsf_device *d = e->d;
-    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
-    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
+    if (!st) st = d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    return st || !e->batch.groups ? st
+        : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
 static qsf_status upload_angles(device_executor *e, qsf_error *err)
 {
     const uint32_t rows = e->c->batch.n;
-    for (uint32_t i = 0; i < e->c->model->source->n_ropes && i < 2; i++) {
+    for (uint32_t i = 0; i < e->c->model->source->n_ropes; i++) {
         const qsf_rope *t = &e->c->ropes[i];
         float *to = (float *)(void *)e->words;
         const size_t n = (size_t)rows * t->half;
@@ -227,11 +284,31 @@ static qsf_status upload_angles(device_executor *e, qsf_error *err)
             to[2 * k] = t->cos[k];
             to[2 * k + 1] = t->sin[k];
         }
-        const qsf_status st = n ? e->d->write(e->d->user, e->b.of[QSF_DEVICE_ANGLES + i], 0, to, 8 * n, err)
-            : QSF_OK;
+        const qsf_device_range at = qsf_device_angles(&e->b, i);
+        const qsf_status st = n ? e->d->write(e->d->user, at.buffer, at.at, to, 8 * n, err) : QSF_OK;
         if (st) return st;
     }
     return QSF_OK;
+}
+
+static void copy_rows(const device_executor *e, const float *x, size_t ld, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(e->rows + (size_t)r * e->b.ld, x + r * ld, e->c->hp->n_embd * sizeof *x);
+}
+
+/* What layers read besides the stream, if tokens have embeddings for them. */
+static qsf_status upload_tokens(device_executor *e, qsf_error *err)
+{
+    const qsf_buffers *b = &e->c->on_cpu.b;
+    const qsf_device *d = e->d;
+    const uint32_t n = e->c->batch.n;
+    if (!e->b.tokens_ld) return QSF_OK;
+    assert(b->ld_table == e->b.tokens_ld);
+    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_TOKENS], 0, b->table,
+                                   (size_t)n * b->ld_table * sizeof *b->table, err);
+    copy_rows(e, b->x0, b->ld_embd, n);
+    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_X0], 0, e->rows, (size_t)n * e->b.ld * 4, err);
 }
 
 /* Rows of the CPU go to the device, or back. */
@@ -239,9 +316,8 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
 {
     qsf_rows at;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
-    if (st) return st;
-    for (uint32_t r = 0; r < at.n; r++)
-        memcpy(e->rows + (size_t)r * e->b.ld, at.x + r * at.ld, e->c->hp->n_embd * sizeof *at.x);
+    if (st || (st = upload_tokens(e, err))) return st;
+    copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
     e->here = true;
@@ -270,25 +346,34 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
-    const uint32_t n = e->c->batch.n;
-    if (b->n == n && b->n_chunks == e->chunks) return QSF_OK;
+    const qsf_device_batch *is = &b->set, *new = &e->batch;
+    if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], n, e->chunks);
-    b->n = n;
-    b->n_chunks = e->chunks;
+        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
+    b->set = *new;
     return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
+}
+
+/* All of the layer's dispatches, or none. */
+static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+{
+    const size_t before = e->n_list;
+    const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
+    if (st) e->n_list = before;
+    return st;
 }
 
 static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
+    if (e->read) return rows_back(e, number, err);
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    if ((st = layer_list(e, l, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -301,6 +386,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 /* The rows that asked stand together in X, if there are others between them after a copy. */
 static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
 {
+    if (e->together) return QSF_OK;
+    e->together = true;
     const qsf_batch *batch = &e->c->batch;
     const qsf_device *d = e->d;
     const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
@@ -322,87 +409,22 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
     return st ? st : d->copy(d->user, x, 0, tmp, 0, batch->n_asked * row, err);
 }
 
-/* Whether the batch's rows may do with candidates. */
-static bool wants_candidates(const device_executor *e)
-{
-#if defined(QSF_NO_CANDIDATES)
-    (void)e;
-    return false;
-#else
-    return e->c->now.few && e->c->batch.n_asked <= e->candidates.rows;
-#endif
-}
-
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
-    uint32_t first;
-    qsf_status st = asked_rows(e, &first, err);
+    qsf_status st = asked_rows(e, &e->first_asked, err);
+    const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
-                                  e->list, &e->n_list, err);
-    const bool few = wants_candidates(e);
-    if (!st && few)
-        st = qsf_device_candidates_list(&e->candidates, &e->b, c->batch.n_asked, e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, e->first_asked,
+                                  c->batch.n_asked, e->list, &e->n_list, err);
+    if (st == QSF_PENDING) e->n_list = before;
+    if (st == QSF_PENDING) return st;
+    if (!st) st = qsf_device_logits_list(&e->logits, e->list, &e->n_list, err);
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
-    e->logits = !st;
-    e->few = few && !st;
+    e->headed = !st;
     return st;
 }
-
-/* Rows [first, first + n) of the logits come to where the CPU has them. */
-static qsf_status read_logits(device_executor *e, const qsf_rows *to, uint32_t first, uint32_t n,
-                              qsf_error *err)
-{
-    const qsf_hparams *hp = e->c->hp;
-    const float scale = hp->logit_scale, cap = hp->final_softcap;
-    const size_t row = to->ld * sizeof *to->x;
-    const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], first * row, to->x + first * to->ld,
-                                      n * row, err);
-    for (uint32_t i = first; i < first + n && !st; i++) {
-        if (scale != 0 && scale != 1) e->c->k.vec_scale(to->x + i * to->ld, scale, hp->n_vocab);
-        if (cap > 0) e->c->k.softcap_inplace(to->x + i * to->ld, cap, hp->n_vocab);
-    }
-    return st;
-}
-
-static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
-{
-    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
-    if (st || e->read) return st;
-    st = read_logits(e, out, 0, out->n, err);
-    e->read = !st;
-    return st;
-}
-
-#if !defined(QSF_NO_CANDIDATES)
-static qsf_status device_candidates(qsf_executor *x, const qsf_candidates **out, qsf_error *err)
-{
-    device_executor *e = on_device(x);
-    bool finite;
-    if (!e->few) return QSF_OK;
-    const uint32_t n = e->c->batch.n_asked;
-    const qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, n, &finite, err);
-    if (st) return st;
-    if (!finite) return qsf_head_not_finite(e->c->model->source, err);
-    *out = e->candidates.found;
-    return QSF_OK;
-}
-
-static qsf_status device_logits_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err)
-{
-    device_executor *e = on_device(x);
-    qsf_rows rows;
-    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &rows, err);
-    if (!st && !e->read && !(e->rows_read >> i & 1)) {
-        if ((st = read_logits(e, &rows, i, 1, err))) return st;
-        e->rows_read |= 1u << i;
-    }
-    *out = st ? NULL : rows.x + i * rows.ld;
-    return st;
-}
-#endif
 
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
 {
@@ -417,7 +439,7 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
 static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err)
 {
     device_executor *e = on_device(x);
-    if (kind == QSF_ROWS_LOGITS && e->logits) return device_logits(e, out, err);
+    if (kind == QSF_ROWS_LOGITS && e->headed) return qsf_device_logits_out(&e->logits, out, err);
     return e->cpu_does->rows_out(e->cpu, kind, out, err);
 }
 
@@ -426,8 +448,22 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
     return on_device(x)->cpu_does->logits_more(on_device(x)->cpu, i, mask, err);
 }
 
+#if !defined(QSF_NO_CANDIDATES)
+static qsf_status device_few(qsf_executor *x, const qsf_candidates **out, qsf_error *err)
+{
+    device_executor *e = on_device(x);
+    return e->headed ? qsf_device_logits_few(&e->logits, out, err) : QSF_OK;
+}
+
+static qsf_status device_logits_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err)
+{
+    return qsf_device_logits_row(&on_device(x)->logits, i, out, err);
+}
+#endif
+
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
 }
@@ -439,27 +475,11 @@ static const qsf_executor_table device_table = {
     device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 #if !defined(QSF_NO_CANDIDATES)
-    device_candidates, device_logits_row,
+    device_few, device_logits_row,
 #endif
 };
 
 /* ---- from outside ---- */
-
-static qsf_status candidates_begin(device_executor *e, uint32_t ld, qsf_error *err)
-{
-    const qsf_hparams *hp = e->c->hp;
-    const qsf_device_logits l = {
-        .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
-        .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
-        .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
-    };
-#if defined(QSF_NO_CANDIDATES)
-    (void)l, (void)err;
-    return QSF_OK;
-#else
-    return qsf_device_candidates_begin(&e->candidates, &e->b, &l, err);
-#endif
-}
 
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
@@ -478,17 +498,19 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
-    e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
+    e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
+    e->b.ropes = e->c->ropes;
+    if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
     for (uint32_t i = 0; i < n; i++)
-        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
-            (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
+        if ((st = qsf_device_layer_compile(&e->b, &e->layers[i], e->first + i, err))) return st;
     qsf_rows logits;
     if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
     if ((st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err))) return st;
     st = qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
-    return st || !e->head.here ? st : candidates_begin(e, (uint32_t)logits.ld, err);
+    if (st || !e->head.here) return st;
+    return qsf_device_logits_begin(&e->logits, e->c, e->cpu, &e->b, (uint32_t)logits.ld, err);
 }
 
 static const char *context_refused(const qsf_context *c)
@@ -504,8 +526,19 @@ static const char *context_refused(const qsf_context *c)
     return c->lora.n_used ? "adapters" : NULL;
 }
 
-/* The longest run of layers that a device can compute.  left: the first of the others. */
-static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, char *left, size_t len)
+/* Layers that read keys of an earlier one, and that one, are on the same side. */
+static void keep_together(const qsf_source *s, uint32_t *first, uint32_t *end)
+{
+    uint32_t read = 0;
+    while (read < s->hp.n_layers && !s->layers[read].kv_read) read++;
+    if (read == s->hp.n_layers || (*first <= read && *end == s->hp.n_layers)) return;
+    *end = QSF_MAX(*first, QSF_MIN(*end, read));
+}
+
+/* The longest run of layers that a device can compute, of these the last `most`.  left: the first
+ * of the others. */
+static void find_layers(const qsf_context *c, uint32_t most, uint32_t *first, uint32_t *end, char *left,
+                        size_t len)
 {
     const qsf_source *s = c->model->source;
     uint32_t begin = 0;
@@ -517,6 +550,12 @@ static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, ch
         if (why) begin = i + 1;
         else if (i + 1 - begin > *end - *first) *first = begin, *end = i + 1;
     }
+    if (*end - *first > most) {
+        *first = *end - most;
+        if (!left[0]) qsf_format(left, len, "at most %u on the GPU", (unsigned)most);
+    }
+    keep_together(s, first, end);
+    if (*first == *end && !left[0]) qsf_format(left, len, "layers that read other layers' keys");
 }
 
 /* The context's layers [first, end) are the device's, which belongs to the context also after an
@@ -559,19 +598,12 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
         return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
                         (unsigned)devices->n);
     if (why) return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
-    find_layers(c, &first, &end, use.left, sizeof use.left);
+    find_layers(c, n_layers, &first, &end, use.left, sizeof use.left);
     if (first == end)
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
                         c->model->source->path, use.left);
-    if (end - first > n_layers) {
-        first = end - n_layers;
-        if (!use.left[0]) qsf_format(use.left, sizeof use.left, "at most %u on the GPU", (unsigned)n_layers);
-    }
     const qsf_status st = devices->open(devices, i, &d, &c->error);
-    if (st) return st;
-    if (d->wait) return move_layers(c, d, first, end, use.left);
-    d->close(d->user);
-    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
+    return st ? st : move_layers(c, d, first, end, use.left);
 }
 
 qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)

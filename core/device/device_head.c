@@ -6,7 +6,12 @@
 #include "weights/layers.h"
 
 /* The head's matrix and bias, the final norm's vectors. */
-typedef struct head_weights { qsf_matrix m; const float *bias; qsf_weights final; } head_weights;
+typedef struct head_weights { qsf_matrix m; const float *bias; qsf_weights final; bool scaled; } head_weights;
+
+static bool head_is_scaled(const qsf_device_buffers *b, const qsf_head_stream *s)
+{
+    return qsf_device_scaled(b->source, qsf_source_unit(b->source, s->place.unit), s->place.t->kind);
+}
 
 /* The weights, described alone: what pipelines need. */
 static void head_describe(const qsf_device_buffers *b, const qsf_head_stream *s, head_weights *w)
@@ -16,13 +21,20 @@ static void head_describe(const qsf_device_buffers *b, const qsf_head_stream *s,
     qsf_weights_describe(b->source, qsf_unit_final(b->source), &w->final);
     w->m = unit.m[s->place.t->kind];
     w->bias = w->final.v[QSF_K_OUTPUT_BIAS];
+    w->scaled = head_is_scaled(b, s);
+}
+
+/* Bytes of the rows of a tile. */
+static uint64_t strip_bytes(const qsf_matrix *m)
+{
+    if (m->form < 0) return m->t.bytes / m->t.rows * QSF_TILE_ROWS;
+    return (uint64_t)m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
 }
 
 /* Parts of the matrix that the device can bind, at most. */
 static uint32_t part_rows(const qsf_device_buffers *b, const qsf_matrix *m)
 {
-    const uint64_t strip = (uint64_t)m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
-    const uint64_t strips = QSF_MAX(b->d->info->max_binding / strip, 1);
+    const uint64_t strips = QSF_MAX(b->d->info->max_binding / strip_bytes(m), 1);
     return (uint32_t)QSF_MIN(strips * QSF_TILE_ROWS, m->t.rows);
 }
 
@@ -30,9 +42,8 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
 {
     const qsf_hparams *hp = &b->source->hp;
     const uint64_t logits = (uint64_t)b->o->n_logits * b->head_ld * sizeof(float);
-    const uint8_t norm = qsf_norm_of(hp).kind;
-    if (s->streamed || b->o->head != QSF_HEAD_EXACT || hp->flow == QSF_FLOW_SUMS || hp->n_classes) return false;
-    if (norm != QSF_NORM_RMS && norm != QSF_NORM_LAYER) return false;
+    if (s->streamed || b->o->head != QSF_HEAD_EXACT) return false;
+    if (hp->flow == QSF_FLOW_SUMS || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
     return qsf_ceil_div(w->m.t.rows, part_rows(b, &w->m)) < QSF_DEVICE_STEPS;
@@ -41,13 +52,17 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
 static void head_list(qsf_device_maker *k, const head_weights *w)
 {
     const uint32_t rows = part_rows(k->b, &w->m);
-    const uint64_t strip = (uint64_t)w->m.blocks * qsf_tile_bytes((qsf_form)w->m.form, w->m.t.block);
-    qsf_device_step_norm(k, "final norm", true, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS);
+    const uint64_t strip = strip_bytes(&w->m), row = w->m.t.bytes / w->m.t.rows;
+    qsf_device_rows in = { .name = "final norm", .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
+                           .ld = k->b->ld };
+    qsf_device_set_norm(k, &in, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS);
+    qsf_device_add_input_of(k, in, &w->m);
     for (uint32_t at = 0; at < w->m.t.rows; at += rows) {
         qsf_matrix part = w->m;
         part.t.rows = QSF_MIN(rows, w->m.t.rows - at);
+        part.t.bytes = part.t.rows * row;
         if (!k->compiles) part.t.data = (const uint8_t *)part.t.data + at / QSF_TILE_ROWS * strip;
-        const qsf_device_to to = { QSF_DEVICE_LOGITS, k->b->head_ld, at, false };
+        const qsf_device_to to = { QSF_DEVICE_LOGITS, k->b->head_ld, at, false, w->scaled, 1 };
         qsf_device_step_matrix(k, "head", &part, w->bias && !k->compiles ? w->bias + at : w->bias, &to);
     }
 }
@@ -67,9 +82,9 @@ static qsf_status head_make(qsf_device_head *h, qsf_device_buffers *b, const hea
     qsf_device_layer spare = { 0 };
     qsf_device_maker k = { .b = b, .l = compiles ? &spare : &h->steps, .layer = &layer, .w = &w->final,
                            .compiles = compiles, .err = err };
-    const uint64_t biases = w->bias ? w->m.t.rows * sizeof *w->bias + QSF_DEVICE_STEPS * 256 : 0;
-    if (!compiles) k.st = qsf_device_vectors_new(&k, biases);
+    if (!compiles) k.st = qsf_device_buffer_new(b, h->steps.vectors_bytes, &h->steps.vectors, err);
     head_list(&k, w);
+    if (compiles) h->steps.vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
     if (!compiles) h->steps.ready = !k.st;
     return k.st;
 }
@@ -83,7 +98,8 @@ qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, cons
     h->here = head_possible(b, s, &w);
     if (!h->here) return QSF_OK;
     b->bytes[QSF_DEVICE_LOGITS] = (uint64_t)b->o->n_logits * ld * sizeof(float);
-    const qsf_status st = qsf_device_buffer_new(b, b->bytes[QSF_DEVICE_LOGITS], &b->of[QSF_DEVICE_LOGITS], err);
+    const qsf_status st = qsf_device_buffer_new(b, b->bytes[QSF_DEVICE_LOGITS],
+                                                &b->of[QSF_DEVICE_LOGITS], err);
     return st ? st : head_make(h, b, &w, true, err);
 }
 
@@ -91,21 +107,22 @@ qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const
                                 const qsf_head_units *units, uint32_t first, uint32_t n,
                                 qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
+    const qsf_device_batch batch = { .n = n };
     qsf_status st = QSF_OK;
     if (!h->steps.ready) {
         const qsf_head_part part = qsf_head_stream_part(s, 0, units);
-        const head_weights w = { part.m, part.bias, *units->final };
+        const head_weights w = { part.m, part.bias, *units->final, head_is_scaled(b, s) };
         if ((st = head_make(h, b, &w, false, err))) return st;
     }
     if (h->first != first || h->n != n) {
-        qsf_device_layer_batch(b, &h->steps, n, 0);
+        qsf_device_layer_batch(b, &h->steps, &batch);
         qsf_wgsl_rows_numbers *norm = qsf_device_numbers_at(b, h->steps.numbers_at);
         norm->a_at = first * b->ld;
         if ((st = qsf_device_numbers_write(b, h->steps.numbers_at, h->steps.n_steps, err))) return st;
         h->first = first;
         h->n = n;
     }
-    return qsf_device_layer_list(b, &h->steps, n, 0, list, len, err);
+    return qsf_device_layer_list(b, &h->steps, &batch, list, len, err);
 }
 
 void qsf_device_head_done(qsf_device_head *h, const qsf_device_buffers *b)

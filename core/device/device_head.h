@@ -12,8 +12,8 @@ typedef struct qsf_device_head {
     qsf_device_layer steps;             /* the norm, then a product for each part of the matrix */
 } qsf_device_head;
 
-/* Decides whether the device computes the head (h->here), makes room for logits, [n_logits][ld], and
- * begins to compile its pipelines. */
+/* Decides whether the device computes the head (h->here), makes room for logits, [n_logits][ld],
+ * and begins to compile its pipelines. */
 qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
                                  uint32_t ld, qsf_error *err);
 /* Appends the dispatches for n consecutive rows of X: logits of row `first` are row 0.  The model's

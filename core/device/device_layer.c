@@ -19,14 +19,18 @@ static const qsf_device_part *const device_feed_forwards[QSF_N_FEED_FORWARDS] = 
     [QSF_FEED_FORWARD_GATED] = &qsf_device_gated,
 };
 
-/* What is around the parts. */
-static const char *flow_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w)
+static bool is_parallel(const qsf_layer *l)
 {
-    if (l->flow != QSF_FLOW_SERIAL || l->altup || l->n_embd_layer || s->hp.mix_first) return "its flow";
-    if (l->norm.kind != QSF_NORM_RMS && l->norm.kind != QSF_NORM_LAYER) return "its norm";
-    if (l->residual_scale != 0 && l->residual_scale != 1) return "its residual scale";
-    if (w->v[QSF_K_ATTN_NORM_2] || w->v[QSF_K_LAYER_SCALE] || !w->v[QSF_K_ATTN_NORM] || !w->v[QSF_K_FFN_NORM])
-        return "its norms";
+    return l->flow == QSF_FLOW_PARALLEL || l->flow == QSF_FLOW_PARALLEL_NORMS;
+}
+
+/* What is around the parts. */
+static const char *flow_refused(const qsf_layer *l, const qsf_weights *w, const qsf_device_part *mixer,
+                                const qsf_device_part *ff)
+{
+    if (l->altup) return "its streams";
+    if (is_parallel(l) && (!mixer || !ff || !mixer->in || !ff->in)) return "its parallel parts";
+    if (w->v[QSF_K_ATTN_NORM_2] && l->flow != QSF_FLOW_SUMS) return "its second norm";
     return NULL;
 }
 
@@ -37,59 +41,176 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     const qsf_device_part *mixer = device_mixers[l->mixer], *ff = device_feed_forwards[l->feed_forward];
     const char *why;
     qsf_weights w;
-    if (!mixer) return "its mixer";
-    if (!ff) return "its feed-forward";
+    if (!mixer && l->mixer != QSF_MIXER_NONE) return "its mixer";
+    if (!ff && l->feed_forward != QSF_FEED_FORWARD_NONE) return "its feed-forward";
     for (uint32_t i = 0; i < u->n_tensors; i++) {
-        const uint32_t kind = s->tensors[u->first_tensor + i].kind;
-        if (kind >= QSF_N_KINDS && kind != QSF_K_PAD) return "its outliers";
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS && t->cols == 1;
+        if (t->kind >= QSF_N_KINDS && t->kind != QSF_K_PAD && !scale) return "its outliers";
     }
     qsf_weights_describe(s, layer, &w);
-    if ((why = flow_refused(s, l, &w)) || (why = mixer->refused(s, l, &w, o))) return why;
-    return ff->refused(s, l, &w, o);
+    if ((why = flow_refused(l, &w, mixer, ff))) return why;
+    if (l->n_embd_layer && (why = qsf_device_layer_embedding.refused(s, l, &w, o))) return why;
+    if (mixer && (why = mixer->refused(s, l, &w, o))) return why;
+    return ff ? ff->refused(s, l, &w, o) : NULL;
 }
 
 /* ---- the list ---- */
 
-/* names, kinds: of the norm before the part, and of the one after it, with their biases. */
-static void list_part(qsf_device_maker *k, const qsf_device_part *part, const char *const names[2],
-                      const uint8_t kinds[4])
+/* A part, and the kinds of its norms: before, with bias, and after, with bias. */
+typedef struct layer_part {
+    const qsf_device_part *part;    /* NULL: the layer lacks it */
+    const char *in, *out;
+    uint8_t norm[2], post[2];
+} layer_part;
+
+/* Whether products (qsf_device_fuse) are all that reads the part's input. */
+static bool reads_by_products(const qsf_device_part *part)
 {
-    k->apart = k->w->v[kinds[2]] != NULL;
-    qsf_device_step_norm(k, names[0], true, kinds[0], kinds[1]);
-    part->list(k);
-    if (k->apart) qsf_device_step_norm(k, names[1], false, kinds[2], kinds[3]);
+    return part == &qsf_device_attention || part == &qsf_device_plain || part == &qsf_device_gated;
+}
+
+/* X, normed unless the flow leaves that out, as the part's products take it; also those of `with`,
+ * which reads the same rows. */
+static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *with)
+{
+    const uint8_t flow = k->layer->flow;
+    const bool bare = flow == QSF_FLOW_POST || flow == QSF_FLOW_SUMS ||
+                      (flow == QSF_FLOW_BARE_BEGIN && p->norm[0] == QSF_K_ATTN_NORM);
+    qsf_device_rows x = { .name = p->in, .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
+                          .ld = k->b->ld };
+    uint8_t kinds[8], n = 0;
+    for (uint32_t i = 0; i < p->part->n_kinds; i++) kinds[n++] = p->part->kinds[i];
+    for (uint32_t i = 0; with && i < with->part->n_kinds; i++) kinds[n++] = with->part->kinds[i];
+    x.r.codes = !p->part->n_kinds;
+    if (!bare) qsf_device_set_norm(k, &x, p->norm[0], p->norm[1]);
+    qsf_device_add_input(k, x, kinds, n);
+}
+
+/* How a part's output gets to X, for qsf_device_step_out. */
+static void choose_out(qsf_device_maker *k, const layer_part *p)
+{
+    k->times = k->layer->residual_scale != 0 ? k->layer->residual_scale : 1;
+    k->apart = k->layer->flow != QSF_FLOW_SUMS && k->w->v[p->post[0]];
+}
+
+/* The part's steps after its input's products; its norm afterwards. */
+static void list_rest(qsf_device_maker *k, const layer_part *p)
+{
+    const uint32_t cols = k->b->source->hp.n_embd;
+    const float times = k->layer->residual_scale;
+    choose_out(k, p);
+    p->part->list(k);
+    if (k->layer->flow == QSF_FLOW_SUMS)
+        qsf_device_add_norm(k, p->out, QSF_DEVICE_X, cols, k->b->ld, p->post[0], p->post[1]);
+    if (!k->apart) return;
+    qsf_device_rows x = { .name = p->out, .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X, .cols = cols,
+                          .ld = k->b->ld, .to_ld = k->b->ld, .gain = times,
+                          .r = { .floats = true, .add = true, .scaled = times != 0 && times != 1 } };
+    qsf_device_set_norm(k, &x, p->post[0], 0);
+    qsf_device_add_rows(k, &x);
+}
+
+/* A copy of the layer's input; and its sum with what attention has made of it, normed. */
+static void list_copy(qsf_device_maker *k, bool back)
+{
+    const uint32_t ld = k->b->ld, cols = k->b->source->hp.n_embd;
+    const qsf_device_rows x = { .name = "the layer's input", .a = back ? QSF_DEVICE_BEGIN : QSF_DEVICE_X,
+                                .to = back ? QSF_DEVICE_X : QSF_DEVICE_BEGIN, .cols = cols, .ld = ld,
+                                .to_ld = ld, .r = { .floats = true, .add = back } };
+    if (!k->w->v[QSF_K_ATTN_NORM_2]) return;
+    qsf_device_add_rows(k, &x);
+    if (back)
+        qsf_device_add_norm(k, "second norm", QSF_DEVICE_X, cols, ld, QSF_K_ATTN_NORM_2,
+                            QSF_K_ATTN_NORM_2_BIAS);
+}
+
+static void list_end(qsf_device_maker *k)
+{
+    const float *scale = k->w->v[QSF_K_LAYER_SCALE];
+    if (!scale) return;
+    const qsf_device_rows x = { .name = "scale of the layer", .to = QSF_DEVICE_X, .gain = *scale,
+                                .cols = k->b->source->hp.n_embd, .to_ld = k->b->ld,
+                                .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true, .scaled = true } };
+    qsf_device_add_rows(k, &x);
+}
+
+static void list_serial(qsf_device_maker *k, const layer_part *p)
+{
+    if (!p->part) return;
+    list_in(k, p, NULL);
+    if (reads_by_products(p->part)) qsf_device_fuse(k, UINT32_MAX);
+    if (p->part->in) p->part->in(k);
+    list_rest(k, p);
+}
+
+static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const layer_part *ff)
+{
+    const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
+    list_in(k, mixer, apart ? NULL : ff);
+    if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part)))
+        qsf_device_fuse(k, UINT32_MAX);
+    mixer->part->in(k);
+    if (apart) list_in(k, ff, NULL);
+    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
+    ff->part->in(k);
+    list_rest(k, mixer);
+    list_rest(k, ff);
 }
 
 static void list_layer(qsf_device_maker *k)
 {
-    static const char *const names[][2] = { { "attention norm", "norm after attention" },
-                                            { "feed-forward norm", "norm after feed-forward" } };
-    static const uint8_t kinds[][4] = {
-        { QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS },
-        { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS, QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
+    const layer_part mixer = {
+        device_mixers[k->layer->mixer], "attention norm", "norm after attention",
+        { QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS }, { QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS },
+    }, ff = {
+        device_feed_forwards[k->layer->feed_forward], "feed-forward norm", "norm after feed-forward",
+        { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS }, { QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
     };
-    list_part(k, device_mixers[k->layer->mixer], names[0], kinds[0]);
-    list_part(k, device_feed_forwards[k->layer->feed_forward], names[1], kinds[1]);
+    if (is_parallel(k->layer)) {
+        list_parallel(k, &mixer, &ff);
+    } else {
+        list_copy(k, false);
+        list_serial(k, &mixer);
+        list_copy(k, true);
+        list_serial(k, &ff);
+    }
+    if (k->layer->n_embd_layer) qsf_device_layer_embedding.list(k);
+    list_end(k);
 }
 
-qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err)
+/* ---- a layer there ---- */
+
+qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, uint32_t first, uint32_t end,
+                                   qsf_error *err)
 {
     const qsf_device *d = b->d;
     const uint64_t bytes = (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
-    if (bytes <= d->info->max_binding)
-        return qsf_device_buffer_new(b, bytes, &l->kv, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys and values of %llu MB are more than the GPU binds: use "
-                    "a smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
+    if (bytes > d->info->max_binding)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys and values of %llu MB are more than the GPU binds: "
+                        "use a smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
+    for (uint32_t i = 0; i < end - first; i++) {
+        const qsf_layer *layer = &b->source->layers[first + i];
+        const bool shares = layer->both_ways && i && l[0].kv;   /* qsf_layers_kept */
+        qsf_status st;
+        if (!qsf_layer_attends(layer)) continue;
+        if (qsf_layer_has_kv(layer) && !shares && (st = qsf_device_buffer_new(b, bytes, &l[i].kv, err)))
+            return st;
+        l[i].reads = shares ? l[0].kv : layer->kv_from ? l[layer->kv_from - 1 - first].kv : l[i].kv;
+    }
+    return QSF_OK;
 }
 
-qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err)
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
+                                    qsf_error *err)
 {
-    qsf_device_layer l = { 0 };
+    qsf_device_layer spare = { 0 };
     qsf_weights w;
     qsf_weights_describe(b->source, number, &w);
-    qsf_device_maker k = { .b = b, .l = &l, .layer = &b->source->layers[number], .w = &w, .compiles = true,
-                      .err = err };
+    qsf_device_maker k = { .b = b, .l = &spare, .layer = &b->source->layers[number], .w = &w,
+                           .number = number, .compiles = true, .err = err };
     list_layer(&k);
+    l->vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
     return k.st;
 }
 
@@ -97,11 +218,11 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
                                  const qsf_weights *w, qsf_error *err)
 {
     const qsf_layer *layer = &b->source->layers[number];
-    qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .err = err };
-    k.st = qsf_device_vectors_new(&k, 0);
+    qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .number = number, .err = err };
+    k.st = qsf_device_buffer_new(b, l->vectors_bytes, &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
-    b->n = 0;                   /* its numbers have to be written */
+    b->set.n = 0;               /* its numbers have to be written */
     return k.st;
 }
 
@@ -115,48 +236,64 @@ void qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l)
     *l = (qsf_device_layer){ 0 };
 }
 
-static uint32_t variant_of(uint32_t n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 8 ? 3 : 4; }
-
 /* What depends on the batch, in the numbers of a step. */
 static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, const qsf_device_step *s,
-                       uint32_t n, uint32_t chunks)
+                       const qsf_device_batch *batch)
 {
+    const uint32_t n = batch->n;
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
     if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
+        ((qsf_wgsl_product_numbers *)numbers)->chunks = batch->chunks;
+    } else if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+        ((qsf_wgsl_floats_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
         ((qsf_wgsl_rows_numbers *)numbers)->n = n;
-        ((qsf_wgsl_rows_numbers *)numbers)->chunks = chunks;
+        ((qsf_wgsl_rows_numbers *)numbers)->chunks = batch->chunks;
     } else {
         ((qsf_wgsl_attend_numbers *)numbers)->n = n;
+        ((qsf_wgsl_attend_numbers *)numbers)->blocks = batch->blocks;
     }
 }
 
-void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                            uint32_t chunks)
+void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                            const qsf_device_batch *batch)
 {
-    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], n, chunks);
+    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], batch);
 }
 
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
+{
+    if (batch->n < s->of.least || (s->of.most && batch->n > s->of.most)) return false;
+    if (s->of.attention == QSF_DEVICE_ALL) return true;
+    return (s->of.attention == QSF_DEVICE_IN_GROUPS) == (batch->groups > 0);
+}
+
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
-    const uint32_t variant = variant_of(n);
+    const uint32_t n = batch->n, variant = qsf_device_variant(n);
     for (uint32_t i = 0; i < l->n_steps; i++) {
         qsf_device_step *s = &l->steps[i];
+        if (!step_is_for(s, batch)) continue;
         qsf_device_dispatch *to = &list[*len];
         uint32_t groups[3];
         *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
         if (s->work == QSF_DEVICE_CHUNKS) {
-            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
-        } else if (s->work == QSF_DEVICE_PRODUCT) {
-            const bool many = variant == QSF_DEVICE_VARIANTS - 1;
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
+        } else if (s->work == QSF_DEVICE_PROMPT) {
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };
+        } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+            const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
+                many = variant == QSF_DEVICE_VARIANTS - 1;
+            const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;
-            qsf_wgsl_dispatch(many ? (s->wide + 3) / 4 : s->wide, groups);
+            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts,
+                              groups);
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
-                                         many ? (n + 63) / 64 : 1 };
+                                         (n + rows - 1) / rows };
         }
         const qsf_status st = qsf_pipeline_wait(&b->pipelines, to->pipeline, err);
         if (st) return st;

@@ -10,49 +10,70 @@
 const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
 
 typedef enum qsf_device_work {
-    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS
+    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_FLOAT_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
+    QSF_DEVICE_PROMPT
 } qsf_device_work;
+
+/* The batches that a step is for. */
+typedef struct qsf_device_for {
+    uint32_t least, most;               /* rows; most 0: no limit */
+    enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
+} qsf_device_for;
+
+/* The variant for n rows; up to 32 of them are multiplied eight at a time. */
+static inline uint32_t qsf_device_variant(uint32_t n)
+{
+    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 32 ? 3 : 4;
+}
+/* Rows of a batch that a workgroup of a product's variant takes. */
+static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }
 
 /* A dispatch, without what depends on the batch. */
 typedef struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
+    qsf_device_for of;
     uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
-                                         * chunks */
-    uint32_t slices;                    /* of products */
+                                         * chunks, heads */
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
+    bool     fused;                     /* the product makes codes by itself, of `from` */
+    qsf_wgsl_rows from;
+    qsf_wgsl_floats floats;             /* of a matrix of floats */
     const char *name;
 } qsf_device_step;
 
-enum { QSF_DEVICE_STEPS = 16, QSF_DEVICE_WEIGHTS = 10 };
+enum { QSF_DEVICE_WEIGHTS = 12 };
 
 typedef struct qsf_device_layer {
     bool          ready;
     uint32_t      n_steps;
     qsf_device_step steps[QSF_DEVICE_STEPS];
     uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
-    qsf_device_id kv;                   /* [blocks][n_kv_heads] records */
+    qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: not its own */
+    qsf_device_id reads;                /* the keys and values that it sees: its own or another's */
     qsf_device_id vectors;              /* norms and biases, each at a multiple of the device's alignment */
+    uint64_t      vectors_bytes;
     uint32_t      n_weights;
     qsf_device_id weights[QSF_DEVICE_WEIGHTS];
 } qsf_device_layer;
 
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
-qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err);
-/* Makes its keys and values, which are zeros. */
-qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
+                                    qsf_error *err);
+/* Makes keys and values, which are zeros, for layers [first, end), of which l is the first. */
+qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, uint32_t first, uint32_t end,
+                                   qsf_error *err);
 /* Brings a layer's weights to the device and makes its list. */
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err);
 void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);
 /* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
-void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                                  uint32_t chunks);
-/* Appends the layer's dispatches for a batch of n rows and `chunks` of attention to list,
- * which has room for QSF_DEVICE_STEPS. */
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                                  const qsf_device_batch *batch);
+/* Appends the layer's dispatches for a batch to list, which has room for QSF_DEVICE_STEPS. */
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err);
 
 #endif

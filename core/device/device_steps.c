@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_steps.h"
 
+#include "lut.h"
+
 #include "wgsl/product_rows_wgsl.h"
 #include "wgsl/product_tiles_wgsl.h"
 
@@ -21,48 +23,108 @@ static qsf_status upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t
     return QSF_OK;
 }
 
-static qsf_status put_matrix(qsf_device_buffers *b, qsf_device_layer *l, const qsf_matrix *m,
-                             qsf_device_id *out, qsf_error *err)
+/* Of floats a multiple of 4, though the last row may end before. */
+static uint64_t matrix_bytes(const qsf_matrix *m)
 {
-    const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS,
-        bytes = tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
-    if (bytes > b->d->info->max_binding)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
-                        (unsigned long long)(bytes / 1000000));
-    const qsf_status st = qsf_device_buffer_new(b, bytes, out, err);
-    if (st) return st;
-    assert(l->n_weights < QSF_DEVICE_WEIGHTS);
-    l->weights[l->n_weights++] = *out;
-    return upload(b, *out, 0, m->t.data, bytes, err);
+    const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    if (m->form < 0) return qsf_round_up(m->t.bytes, QSF_DEVICE_ALIGN);
+    return tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
 }
 
-qsf_status qsf_device_vectors_new(qsf_device_maker *k, uint64_t more)
+/* Tiles for look-ups are brought back to the usual order, a row of them at a time. */
+static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, uint64_t begin,
+                                const qsf_matrix *m, qsf_error *err)
 {
-    const qsf_device_buffers *b = k->b;
-    const uint64_t align = b->d->info->binding_align;
-    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
-    const uint64_t bytes = 16 * qsf_round_up(2 * widest * sizeof(float), align) + qsf_round_up(more, align);
-    return qsf_device_buffer_new(k->b, bytes, &k->l->vectors, k->err);
+    const uint64_t all = matrix_bytes(m), row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    qsf_status st = QSF_OK;
+    uint8_t *mine = qsf_alloc(b->platform, row, "a row of tiles", err);
+    if (!mine) return QSF_E_MEMORY;
+    for (uint64_t at = 0; at < all && !st; at += row) {
+        qsf_lut_turn_back(mine, (const uint8_t *)m->t.data + at, (size_t)row);
+        st = upload(b, to, begin + at, mine, row, err);
+    }
+    qsf_dealloc(b->platform, mine, row);
+    return st;
 }
 
-qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n)
+static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, uint64_t at,
+                                const qsf_matrix *m, qsf_error *err)
 {
-    if (k->compiles) return (qsf_device_range){ 0 };
-    const qsf_device_range r = { k->l->vectors, k->vectors_at, (more ? 2 * n : n) * sizeof *x };
-    if (!k->st) k->st = upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
-    if (!k->st && more) k->st = upload(k->b, r.buffer, r.at + n * sizeof *x, more, n * sizeof *x, k->err);
+    const uint64_t bytes = matrix_bytes(m), whole = m->t.bytes / QSF_DEVICE_ALIGN * QSF_DEVICE_ALIGN;
+    uint8_t end[QSF_DEVICE_ALIGN] = { 0 };
+    if (m->lut) return upload_turned(b, to, at, m, err);
+    if (m->form >= 0) return upload(b, to, at, m->t.data, bytes, err);
+    memcpy(end, (const uint8_t *)m->t.data + whole, (size_t)(m->t.bytes - whole));
+    const qsf_status st = upload(b, to, at, m->t.data, whole, err);
+    return st || whole == bytes ? st : upload(b, to, at + whole, end, sizeof end, err);
+}
+
+/* Matrices, one after the other. */
+static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_products *p)
+{
+    qsf_device_range r = { 0 };
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < p->n; i++) r.len += matrix_bytes(p->m[i]);
+    if (k->compiles || k->st) return r;
+    if (r.len > k->b->d->info->max_binding) {
+        k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
+                         (unsigned long long)(r.len / 1000000));
+        return r;
+    }
+    if ((k->st = qsf_device_buffer_new(k->b, r.len, &r.buffer, k->err))) return r;
+    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
+    k->l->weights[k->l->n_weights++] = r.buffer;
+    for (uint32_t i = 0; i < p->n && !k->st; i++) {
+        k->st = upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
+        at += matrix_bytes(p->m[i]);
+    }
+    return r;
+}
+
+/* Room in the layer's vectors; while pipelines are compiled it is only counted. */
+static qsf_device_range vector_room(qsf_device_maker *k, size_t n)
+{
+    const qsf_device_range r = { k->l->vectors, k->vectors_at, n * sizeof(float) };
     k->vectors_at = qsf_round_up(k->vectors_at + r.len, k->b->d->info->binding_align);
     return r;
 }
 
-/* ---- steps ---- */
-
-const char *qsf_device_matrix_refused(const qsf_matrix *m)
+qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, size_t n)
 {
-    if (!m->t.rows) return NULL;
-    if (m->form < 0 || !qsf_wgsl_has_form((qsf_form)m->form) || m->lut) return "a type of its weights";
-    return m->out_start || m->scale != 1 ? "its outliers" : NULL;
+    return qsf_device_put_vectors(k, x, n, NULL, 0);
 }
+
+qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, size_t n, const float *more,
+                                        size_t n_more)
+{
+    const qsf_device_range r = vector_room(k, n + n_more);
+    if (k->compiles) return r;
+    if (!k->st) k->st = upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
+    if (!k->st && n_more)
+        k->st = upload(k->b, r.buffer, r.at + n * sizeof *x, more, n_more * sizeof *more, k->err);
+    return r;
+}
+
+/* The biases of all rows of some matrices, if one has them; 0 bytes: none has. */
+static qsf_device_range put_biases(qsf_device_maker *k, const qsf_device_products *p)
+{
+    uint32_t rows = 0, n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        rows += p->m[i]->t.rows;
+        n += p->bias[i] != NULL;
+    }
+    if (!n) return (qsf_device_range){ 0 };
+    const qsf_device_range r = vector_room(k, rows);
+    uint64_t at = r.at;
+    for (uint32_t i = 0; i < p->n && !k->compiles; i++) {
+        const size_t bytes = p->m[i]->t.rows * sizeof(float);
+        if (p->bias[i] && !k->st) k->st = upload(k->b, r.buffer, at, p->bias[i], bytes, k->err);
+        at += bytes;
+    }
+    return r;
+}
+
+/* ---- steps ---- */
 
 qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name name)
 {
@@ -74,7 +136,7 @@ void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char 
     uint32_t place;
     assert(k->l->n_steps < QSF_DEVICE_STEPS);
     *out = &k->l->steps[k->compiles ? 0 : k->l->n_steps++];
-    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name };
+    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name, .of = k->of };
     if (k->compiles) return &k->spare;
     void *numbers = qsf_device_numbers(k->b, &place);
     if (k->l->n_steps == 1) k->l->numbers_at = place;
@@ -87,43 +149,145 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     const uint32_t place = k->l->numbers_at + (uint32_t)(s - k->l->steps);
     if (k->compiles) return;
     ranges[0] = (qsf_device_range){ k->b->numbers, (uint64_t)place * QSF_DEVICE_NUMBERS, QSF_DEVICE_NUMBERS };
-    if (!k->st) k->st = d->group_new(d->user, s->pipeline[0], ranges, n, &s->group, k->err);
+    uint32_t i = 0;             /* any variant has the same bindings */
+    while (i < QSF_DEVICE_VARIANTS - 1 && !s->pipeline[i]) i++;
+    if (!k->st) k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
 }
 
-void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const char *name, qsf_device_name a,
-                      qsf_device_name b, uint32_t cols, uint32_t a_ld, int norm, int bias)
+void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
 {
+    const qsf_wgsl_rows *r = &x->r;
     qsf_device_step *s;
     qsf_wgsl_text t;
-    qsf_device_range ranges[8];
+    qsf_device_range ranges[QSF_WGSL_BINDINGS];
     uint32_t n = 1;
-    qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, name, &s);
-    *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = a_ld, .b_ld = a_ld, .x_ld = qsf_device_codes_ld(cols),
-                                  .y_ld = k->b->ld, .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
-                                  .head_dim = k->layer->head_dim, .room = k->b->kv.head_dim };
+    qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
+    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld,
+                                  .b_at = x->b_at, .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
+                                  .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
+                                  .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
+                                  .gain = x->gain };
+    if (x->of_function) memcpy(p->of_function, x->of_function, sizeof p->of_function);
     s->joins = r->source == QSF_WGSL_FROM_ATTENTION;
-    s->wide = r->norm ? 1 : r->codes ? (x->x_ld + 79) / 80 : (cols + 1023) / 1024;
-    ranges[n++] = qsf_device_all_of(k->b, a);
-    if (r->source == QSF_WGSL_FROM_TWO || s->joins) ranges[n++] = qsf_device_all_of(k->b, b);
-    if (r->norm) ranges[n++] = qsf_device_put_vector(k, k->w->v[norm], NULL, cols);
-    if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[bias], NULL, cols);
-    if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], NULL, x->heads);
-    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : QSF_DEVICE_X);
+    s->wide = r->norm ? 1 : r->codes ? (p->x_ld + 79) / 80 : (x->cols + 1023) / 1024;
+    if (r->source != QSF_WGSL_FROM_ITSELF) ranges[n++] = qsf_device_all_of(k->b, x->a);
+    if (r->source == QSF_WGSL_FROM_TWO || s->joins) ranges[n++] = qsf_device_all_of(k->b, x->b);
+    if (r->norm && !r->bare) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->norm], x->cols);
+    if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->bias], x->cols);
+    if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], p->heads);
+    if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    k->fused = 0;
+    k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
+                                 .n_ranges = r->floats || r->add ? 0 : n - 1 };
+    memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
+    if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
+    if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
-    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, name, &s->pipeline[0], k->err);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, x->name, &s->pipeline[0], k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
-void qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int norm, int bias)
+static void add_input(qsf_device_maker *k, qsf_device_rows x)
 {
-    const qsf_wgsl_rows r = {
-        .source = QSF_WGSL_FROM_FLOATS,
-        .norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
-        .bias = k->w->v[bias] != NULL, .codes = in, .floats = !in, .add = !in,
-    };
-    qsf_device_step_rows(k, &r, name, in ? QSF_DEVICE_X : QSF_DEVICE_TMP, QSF_N_DEVICE_NAMES,
-                         k->b->source->hp.n_embd, k->b->ld, norm, bias);
+    x.to = QSF_DEVICE_FLOATS;
+    x.to_ld = k->b->floats_ld;
+    qsf_device_add_rows(k, &x);
+}
+
+void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_matrix *m = &k->w->m[kinds[i]];
+        if (!m->t.rows) continue;
+        x.r.codes |= m->form >= 0;
+        x.r.floats |= m->form < 0;
+    }
+    add_input(k, x);
+}
+
+void qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m)
+{
+    x.r.codes = m->form >= 0;
+    x.r.floats = m->form < 0;
+    add_input(k, x);
+}
+
+void qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias)
+{
+    x->r.norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM;
+    x->r.bare = k->layer->norm.kind == QSF_NORM_BARE;
+    x->r.bias = bias && k->w->v[bias] && !x->r.bare;
+    x->norm = norm;
+    x->bias = bias;
+}
+
+void qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
+                         uint32_t ld, int norm, int bias)
+{
+    qsf_device_rows x = { .name = name, .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true }, .to = to,
+                          .cols = cols, .to_ld = ld };
+    qsf_device_set_norm(k, &x, norm, bias);
+    qsf_device_add_rows(k, &x);
+}
+
+/* ---- products ---- */
+
+static qsf_wgsl_storage storage_of(const qsf_matrix *m)
+{
+    return m->t.type == QSF_T_F32 ? QSF_WGSL_F32 : m->t.type == QSF_T_F16 ? QSF_WGSL_F16 : QSF_WGSL_BF16;
+}
+
+const char *qsf_device_matrix_refused(const qsf_matrix *m)
+{
+    if (!m->t.rows) return NULL;
+    if (m->out_start) return "its outliers";
+    if (m->form >= 0 && qsf_wgsl_has_form((qsf_form)m->form)) return NULL;
+    const bool floats = m->t.type == QSF_T_F32 || m->t.type == QSF_T_F16 || m->t.type == QSF_T_BF16;
+    return m->form < 0 && floats ? NULL : "a type of its weights";
+}
+
+bool qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind)
+{
+    const qsf_unit *u = &s->units[unit];
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if (s->tensors[u->first_tensor + i].kind == kind + QSF_K_SCALE) return true;
+    return false;
+}
+
+void qsf_device_fuse(qsf_device_maker *k, uint32_t widest)
+{
+    const qsf_wgsl_rows_numbers *x = &k->from.numbers;
+    qsf_wgsl_product p = { .rows = QSF_DEVICE_FUSED, .slices = QSF_WGSL_SLICES, .from = &k->from.rows,
+                           .cols = x->x_ld / 5 * 64 };
+    while (p.rows && !qsf_wgsl_product_fits(&p)) p.rows--;
+    k->fused = k->from.n_ranges && x->cols <= widest ? p.rows : 0;
+    if (k->of.most) k->fused = QSF_MIN(k->fused, k->of.most);
+    if (k->fused) k->from.step->of.least = QSF_MAX(k->of.least, k->fused + 1);
+}
+
+bool qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t n)
+{
+    const qsf_matrix *first = &k->w->m[kinds[0]];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_matrix *m = &k->w->m[kinds[i]];
+        if (m->form < 0 || !m->t.rows || qsf_device_scaled(k->b->source, k->number, kinds[i])) return false;
+        if (m->form != first->form || m->t.block != first->t.block) return false;
+        if (m->t.cols != first->t.cols) return false;
+        if (i + 1 < n && m->t.rows % QSF_TILE_ROWS) return false;
+        bytes += matrix_bytes(m);
+    }
+    return bytes <= k->b->d->info->max_binding;
+}
+
+/* How K is cut: few and long rows need more slices to occupy a GPU. */
+static void product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused)
+{
+    p->parts = tiles > 512 || cols <= 512 ? 1 : tiles <= 128 && cols >= 4096 ? 4 : 2;
+    p->slices = 16 * p->parts;
+    if (p->gated) p->slices = 8, p->parts = 1;
+    else if (tiles >= 4096 && !fused) p->slices = 8;
 }
 
 /* A variant of a product: for 1, 2, 4 or 8 rows, or for more. */
@@ -134,50 +298,144 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     qsf_wgsl_product p = s->product;
     if (s->pipeline[variant]) return QSF_OK;
     qsf_pipeline_begin(&b->pipelines, &t);
-    if (variant == QSF_DEVICE_VARIANTS - 1) {
+    p.rows = 1u << variant;
+    if (s->fused) p.from = &s->from;
+    if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+        s->floats.rows = qsf_device_variant_rows(variant);
+        qsf_wgsl_product_floats(&t, &s->floats);
+    } else if (variant == QSF_DEVICE_VARIANTS - 1) {
         qsf_wgsl_product_tiles(&t, &p);
     } else {
-        p.rows = 1u << variant;
-        p.slices = s->slices;
         qsf_wgsl_product_rows(&t, &p);
     }
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
+/* The pipelines that a step's batches need; the first of them, if there was a time for all. */
+static void product_pipelines(qsf_device_maker *k, qsf_device_step *s)
+{
+    const uint32_t first = qsf_device_variant(s->of.least),
+        last = s->of.most ? qsf_device_variant(s->of.most) : QSF_DEVICE_VARIANTS - 1;
+    for (uint32_t i = first; i <= (k->compiles ? last : first) && !k->st; i++)
+        k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
+}
+
+/* The numbers of a product of floats. */
+static qsf_device_step *floats_step(qsf_device_maker *k, const qsf_device_products *p)
+{
+    const qsf_matrix *m = p->m[0];
+    qsf_device_step *s;
+    qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, p->name, &s);
+    *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
+                                    .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                    .times = p->to.times };
+    s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .add = p->to.add, .scaled = p->to.scaled };
+    s->wide = m->t.rows;
+    return s;
+}
+
+/* Those of a product of codes. */
+static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_products *p, bool fused)
+{
+    const qsf_matrix *m = p->m[0];
+    const qsf_wgsl_rows_numbers *f = &k->from.numbers;
+    qsf_device_step *s;
+    qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, p->name, &s);
+    *x = (qsf_wgsl_product_numbers){ .blocks = m->blocks, .x_ld = qsf_device_codes_ld(m->t.cols),
+                                     .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                     .times = p->to.times };
+    for (uint32_t i = 0; i < (p->gated ? 1 : p->n); i++) {
+        x->rows += p->m[i]->t.rows;
+        x->tiles += (p->m[i]->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    }
+    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .add = p->to.add,
+                                     .scaled = p->to.scaled, .gated = p->gated, .function = p->function };
+    s->wide = x->tiles;
+    product_slices(&s->product, x->tiles, m->t.cols, fused);
+    if (!fused) return s;
+    s->fused = true;
+    s->from = k->from.rows;
+    s->product.cols = x->x_ld / 5 * 64;
+    x->cols = f->cols, x->a_ld = f->a_ld, x->a_at = f->a_at, x->b_ld = f->b_ld, x->b_at = f->b_at;
+    x->eps = f->eps, x->heads = f->heads, x->head_dim = f->head_dim, x->room = f->room;
+    x->gate_ld = f->gate_ld, x->gain = f->gain;
+    memcpy(x->of_function, f->of_function, sizeof x->of_function);
+    return s;
+}
+
+/* One dispatch for matrices at `weights`, whose biases are at `bias`. */
+static void step_joined(qsf_device_maker *k, const qsf_device_products *p, bool fused,
+                        qsf_device_range weights, qsf_device_range bias)
+{
+    const bool floats = p->m[0]->form < 0;
+    qsf_device_range ranges[QSF_WGSL_BINDINGS + 1] = { { 0 }, weights };
+    uint32_t n = 2;
+    qsf_device_step *s = floats ? floats_step(k, p) : codes_step(k, p, fused);
+    s->product.bias = s->floats.bias = bias.len > 0;
+    if (fused) {
+        memcpy(ranges + n, k->from.ranges, k->from.n_ranges * sizeof *ranges);
+        n += k->from.n_ranges;
+    } else {
+        ranges[n++] = qsf_device_all_of(k->b, floats ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
+    }
+    ranges[n++] = qsf_device_all_of(k->b, p->to.buffer);
+    if (bias.len) ranges[n++] = bias;
+    product_pipelines(k, s);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+void qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p)
+{
+    const qsf_device_range weights = put_matrices(k, p), bias = put_biases(k, p);
+    const qsf_device_for of = k->of;
+    qsf_device_products plain = *p;
+    plain.gated = false;
+    if (k->fused && p->m[0]->form >= 0) {
+        k->of.most = of.most ? QSF_MIN(of.most, k->fused) : k->fused;
+        step_joined(k, p, true, weights, bias);
+        k->of = of;
+        k->of.least = QSF_MAX(of.least, k->fused + 1);
+    }
+    step_joined(k, &plain, false, weights, bias);
+    k->of = of;
+}
+
+void qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias)
+{
+    p->m[p->n] = &k->w->m[kind];
+    p->bias[p->n++] = k->w->v[bias];
+}
+
 void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
                             const qsf_device_to *to)
 {
-    qsf_device_step *s;
-    qsf_device_range ranges[5];
-    uint32_t n = 2;
-    const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
-    qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
-    *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
-                                     .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld, .y_at = to->at };
-    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias != NULL,
-                                     .add = to->add };
-    s->wide = tiles;
-    s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
-    if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
-    ranges[1].at = 0;
-    ranges[1].len = (uint64_t)tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
-    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
-    ranges[n++] = qsf_device_all_of(k->b, to->buffer);
-    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, m->t.rows);
-    for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
-        k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
-    qsf_device_step_group(k, s, ranges, n);
+    const qsf_device_products p = { .name = name, .m = { m }, .bias = { bias }, .n = 1, .to = *to };
+    qsf_device_step_products(k, &p);
+}
+
+/* With a matrix of the layer. */
+static void layer_product(qsf_device_maker *k, const char *name, int kind, const float *bias,
+                          qsf_device_to to)
+{
+    to.scaled = to.times != 1 || qsf_device_scaled(k->b->source, k->number, (uint32_t)kind);
+    qsf_device_step_matrix(k, name, &k->w->m[kind], bias, &to);
 }
 
 void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                              uint32_t ld, bool add)
 {
-    const qsf_device_to place = { to, ld, 0, add };
-    qsf_device_step_matrix(k, name, &k->w->m[kind], k->w->v[bias], &place);
+    layer_product(k, name, kind, k->w->v[bias], (qsf_device_to){ to, ld, 0, add, false, 1 });
+}
+
+void qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                            float times)
+{
+    layer_product(k, name, kind, NULL, (qsf_device_to){ to, ld, 0, false, false, times });
 }
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
-    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
+    const qsf_device_to apart = { QSF_DEVICE_TMP, k->b->ld, 0, false, false, 1 };
+    const qsf_device_to added = { QSF_DEVICE_X, k->b->ld, 0, true, false, k->times };
+    layer_product(k, name, kind, k->w->v[bias], k->apart ? apart : added);
 }

@@ -45,8 +45,9 @@ qsf_status qsf_pipeline_wait(qsf_pipelines *p, qsf_device_id id, qsf_error *err)
     while (i < p->n && p->id[i] != id) i++;
     assert(i < p->n);
     while (!p->ready[i]) {
-        const qsf_status st = p->d->wait(p->d->user, id, PIPELINE_NS, err);
-        if (st && st != QSF_PENDING) return st;
+        const qsf_status st = p->d->wait ? p->d->wait(p->d->user, id, PIPELINE_NS, err)
+            : p->d->poll(p->d->user, id, err);
+        if (st && (st != QSF_PENDING || !p->d->wait)) return st;
         p->ready[i] = !st;
     }
     return QSF_OK;

@@ -28,7 +28,8 @@ void       qsf_pipeline_begin(qsf_pipelines *p, qsf_wgsl_text *t);
 /* The pipeline of the text that was written since, of those that are there or a new one. */
 qsf_status qsf_pipeline_end(qsf_pipelines *p, const qsf_wgsl_text *t, const char *name, qsf_device_id *out,
                             qsf_error *err);
-/* Waits until one is compiled; the error of its shader comes from here. */
+/* Waits until one is compiled; the error of its shader comes from here.  QSF_PENDING: not yet, on a
+ * host that must not block. */
 qsf_status qsf_pipeline_wait(qsf_pipelines *p, qsf_device_id id, qsf_error *err);
 
 #endif

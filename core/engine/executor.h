@@ -56,7 +56,8 @@ typedef struct qsf_rows { float *x; size_t ld; uint32_t n; } qsf_rows;
 /* What a stage is computed with. */
 typedef struct qsf_stage_work {
     qsf_stage          stage;
-    const qsf_weights *w;            /* of the embedding's unit, if it is in memory, or of the layer */
+    const qsf_weights *w;            /* of the embedding's unit, if it is in memory, or of the layer; NULL:
+                                      * the executor has them (qsf_fetch's elsewhere) */
     qsf_head_units     head;         /* of the part of the head */
     qsf_expert_walk   *walk;         /* output: the experts that the layer needs next, if read one by one */
     uint32_t           n_new;        /* the last rows of the batch, with which it began */
@@ -115,7 +116,7 @@ typedef struct qsf_executor_table {
     void (*rows_in)(qsf_executor *x, uint32_t r, const float *state, const float *streams);
     /* Moves the batch's rows back by n; rows_in fills those in front. */
     void (*rows_back)(qsf_executor *x, uint32_t n);
-    /* QSF_PENDING: the same stage again, when its next weights have come. */
+    /* QSF_PENDING: the same stage again, when its next weights have come, or a device is done. */
     qsf_status (*stage)(qsf_executor *x, const qsf_stage_work *work, qsf_error *err);
     /* QSF_PENDING, only after the last stage of a batch: they are not here yet; call again. */
     qsf_status (*rows_out)(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err);

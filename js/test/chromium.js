@@ -5,5 +5,5 @@ import {join} from 'node:path';
 
 const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 
-export const launch = () => chromium.launch({
-  executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+export const launch = (...args) => chromium.launch({
+  executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', ...args]});

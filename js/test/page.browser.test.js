@@ -101,6 +101,7 @@ describe('a conversation', () => {
     assert.ok(Math.abs(widths - 1000) < 20, `${widths}`);
     assert.match(await page.getAttribute('#map svg', 'aria-label'), /Memory map: .*KV cache \d+ MB/);
     assert.match(await page.textContent('#facts'), new RegExp(`Memory${Math.round(total / 1e6)} MB`));
+    assert.match(await page.textContent('#facts'), /DeviceCPU, because .*(WebGPU|emulates a GPU)/);
     await shot(page, 'ready');
     await page.evaluate(() => { qsfDemo.settings.temperature = 0; });
     await ask(page, 'What is the capital of France?');
@@ -282,7 +283,8 @@ export async function load(from, {onProgress, signal}) {
     throw Object.assign(new QsfError('the engine ended'), {code: 'WORKER'});
   };
   return {info: {name: '', architecture: 'llama', parameters: 135e6, format: 'QSF', fileBytes: 79e6,
-    layers: 30, resident: true, threads: 1, isa: 'wasm', contextLength: 2048, trainedContext: 8192,
+    layers: 30, resident: true, threads: 1, isa: 'wasm', device: {kind: 'cpu', name: '', layers: 0,
+    reason: 'this browser has no WebGPU'}, contextLength: 2048, trainedContext: 8192,
     planBytes: 104e6, plan, chatTemplate: 'chatml',
       warnings: ['one thread: this page is not cross-origin isolated']}, chat: talk, generate: talk,
       dispose: async () => {}};

@@ -13,10 +13,11 @@ export function random(seed) {
 }
 
 const U32 = 4, I32 = 5, F32 = 6, STRING = 8, ARRAY = 9;
+const Q8_0 = 8;                 /* a type of tensors; 0: floats */
 
 /** layers: each of them takes 168 KB, or with experts 64 KB and 96 for each of these, of which a
- * token takes two. */
-export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0} = {}) {
+ * token takes two. codes: matrices in 8 bits, which GPUs know. */
+export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0, codes = false} = {}) {
   const embedding = 64, forward = 128, next = random(seed);
   const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581',
     ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
@@ -54,7 +55,7 @@ export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0} = {
     ['tokenizer.ggml.token_type', ARRAY, types, I32],
     ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
   ];
-  return gguf(keys, tensors);
+  return gguf(keys, codes ? tensors.map(coded) : tensors);
 }
 
 /** An adapter (LoRA) for all matrices of any tinyModel() with this number of layers. */
@@ -71,6 +72,19 @@ export function tinyAdapter({layers = 2, seed = 1, rank = 4, alpha = 8, architec
   return gguf([['general.architecture', STRING, architecture], ['general.type', STRING, 'adapter'],
     ['general.name', STRING, `adapter ${seed}`], ['adapter.type', STRING, 'lora'],
     ['adapter.lora.alpha', F32, alpha]], tensors);
+}
+
+/* A matrix as Q8_0: of 32 values the scale as f16, here a power of two, and their codes. */
+function coded({name, dims, values}) {
+  if (dims.length < 2) return {name, dims, values};
+  const bytes = new Uint8Array(values.length / 32 * 34), view = new DataView(bytes.buffer);
+  for (let i = 0; i < values.length; i += 32) {
+    const block = values.subarray(i, i + 32), at = i / 32 * 34;
+    const exponent = Math.ceil(Math.log2(Math.max(...block.map(Math.abs), 2 ** -7) / 127));
+    view.setUint16(at, exponent + 15 << 10, true);
+    block.forEach((value, k) => view.setInt8(at + 2 + k, Math.round(value / 2 ** exponent)));
+  }
+  return {name, dims, type: Q8_0, values: bytes};
 }
 
 /* A file of keys [name, type, value, type of a list's elements] and tensors of floats. */
@@ -90,7 +104,7 @@ function gguf(keys, tensors) {
   };
   const one = (type, value) => (type === STRING ? string(value)
     : numbers([value], {[U32]: Uint32Array, [I32]: Int32Array, [F32]: Float32Array}[type]));
-  const align = () => put(new Uint8Array(-length & 31));
+  const align = () => put(new Uint8Array(-length & 31));        // general.alignment
   put(new TextEncoder().encode('GGUF'));
   numbers([3], Uint32Array);
   u64(tensors.length);
@@ -106,16 +120,19 @@ function gguf(keys, tensors) {
     }
   }
   let at = 0;
-  for (const {name, dims, values} of tensors) {
+  for (const {name, dims, values, type = 0} of tensors) {
     string(name);
     numbers([dims.length], Uint32Array);
     for (const n of dims) u64(n);
-    numbers([0], Uint32Array);          // F32
+    numbers([type], Uint32Array);
     u64(at);
-    at += values.byteLength;
+    at += values.byteLength + (-values.byteLength & 31);
   }
   align();
-  for (const {values} of tensors) put(new Uint8Array(values.buffer));
+  for (const {values} of tensors) {
+    put(new Uint8Array(values.buffer));
+    align();
+  }
   const file = new Uint8Array(length);
   let end = 0;
   for (const part of parts) {

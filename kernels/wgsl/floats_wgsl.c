@@ -19,7 +19,8 @@ static void wgsl_floats_head(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
 {
     qsf_wgsl_put(t,
         "struct Numbers {\n"
-        "  rows: u32, cols: u32, n: u32, x_ld: u32, x_at: u32, y_ld: u32, y_at: u32, unused: u32,\n"
+        "  rows: u32, cols: u32, n: u32, x_ld: u32, x_at: u32, y_ld: u32, y_at: u32,\n"
+        "  scale: f32, times: f32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "W", "array<u32>");
@@ -42,7 +43,8 @@ void qsf_wgsl_product_floats(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
 {
     const qsf_wgsl_value values[] = {
         { "rows", f->rows, NULL }, { "add", 0, f->add ? "+=" : "=" },
-        { "bias", 0, f->bias ? " + B[row]" : "" },
+        { "bias", 0, f->bias ? " + B[row]" : "" }, { "begin", 0, f->scaled ? "(" : "" },
+        { "scale", 0, f->scaled ? " * p.scale" : "" }, { "end", 0, f->scaled ? ") * p.times" : "" },
     };
     const size_t n_values = sizeof values / sizeof *values;
     assert(f->rows >= 1 && f->rows <= 8);
@@ -73,7 +75,7 @@ void qsf_wgsl_product_floats(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
         "    workgroupBarrier();\n"
         "  }\n"
         "  if (lid < ${rows}u && first + lid < p.n) {\n"
-        "    Y[(first + lid) * p.y_ld + p.y_at + row] ${add} part[lid]${bias};\n"
+        "    Y[(first + lid) * p.y_ld + p.y_at + row] ${add} ${begin}part[lid]${scale}${bias}${end};\n"
         "  }\n"
         "}\n", values, n_values);
 }

@@ -13,14 +13,14 @@ void qsf_wgsl_read_floats(qsf_wgsl_text *t, qsf_wgsl_storage storage);
 typedef struct qsf_wgsl_floats {
     qsf_wgsl_storage storage;
     uint32_t rows;              /* of the batch for a workgroup: 1 to 8 */
-    bool     bias, add;         /* as of qsf_wgsl_product */
+    bool     bias, add, scaled; /* as of qsf_wgsl_product */
 } qsf_wgsl_floats;
 
 /* Binding 0.  1: W [rows][cols]; 2: X (floats); 3: Y (floats); with bias 4: B (floats). */
 typedef struct qsf_wgsl_floats_numbers {
     uint32_t rows, cols, n;             /* of the matrix; rows of the batch */
     uint32_t x_ld, x_at, y_ld, y_at;    /* floats */
-    uint32_t unused;
+    float    scale, times;
 } qsf_wgsl_floats_numbers;
 
 /* Y[m][y_at + row] = W[row] . X[m], m < n.  Workgroups: one a row of the matrix

@@ -16,7 +16,7 @@ static void wgsl_place_bindings(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     /* A word of values has four positions, which may be those of four rows of the batch. */
     qsf_wgsl_bind(t, QSF_WGSL_WRITE, "KV", a->codes ? "array<atomic<u32>>" : "array<u32>");
     if (a->rope) qsf_wgsl_bind(t, QSF_WGSL_READ, "Angles", "array<vec2<f32>>");
-    if (a->norm) qsf_wgsl_bind(t, QSF_WGSL_READ, "Weights", "array<f32>");
+    if (a->norm || a->still) qsf_wgsl_bind(t, QSF_WGSL_READ, "Weights", "array<f32>");
 }
 
 /* fn reduce(lid, v): the sum, or the largest, of the workgroup's 64 values. */
@@ -37,17 +37,30 @@ static void wgsl_reduce(qsf_wgsl_text *t, const char *name, const char *join)
 }
 
 /* The steps, each a function of the whole workgroup that ends with a barrier. */
+static void wgsl_place_norm(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+{
+    QSF_WGSL_PUT(t,
+        "fn norm(lid: u32, weights: u32, weighed: bool) {\n"
+        "  var mean = 0.0;\n"
+        "${mean}"
+        "  var squares = 0.0;\n"
+        "  for (var c = lid; c < p.head_dim; c += 64u) { squares += (x[c] - mean) * (x[c] - mean); }\n"
+        "  let f = 1.0 / sqrt(sum_all(lid, squares) / f32(p.head_dim) + p.eps);\n"
+        "  for (var c = lid; c < p.head_dim; c += 64u) {\n"
+        "    x[c] = (x[c] - mean) * f;\n"
+        "${weigh}"
+        "  }\n"
+        "  workgroupBarrier();\n"
+        "}\n",
+        { "mean", 0, !a->mean ? "" :
+          "  for (var c = lid; c < p.head_dim; c += 64u) { mean += x[c]; }\n"
+          "  mean = sum_all(lid, mean) / f32(p.head_dim);\n" },
+        { "weigh", 0, a->norm ? "    if (weighed) { x[c] *= Weights[weights + c]; }\n" : "" });
+}
+
 static void wgsl_place_steps(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
-    if (a->norm)
-        qsf_wgsl_put(t,
-            "fn norm(lid: u32, weights: u32) {\n"
-            "  var squares = 0.0;\n"
-            "  for (var c = lid; c < p.head_dim; c += 64u) { squares += x[c] * x[c]; }\n"
-            "  let f = 1.0 / sqrt(sum_all(lid, squares) / f32(p.head_dim) + p.eps);\n"
-            "  for (var c = lid; c < p.head_dim; c += 64u) { x[c] = x[c] * f * Weights[weights + c]; }\n"
-            "  workgroupBarrier();\n"
-            "}\n");
+    if (a->norm || a->values) wgsl_place_norm(t, a);
     if (a->rope)
         QSF_WGSL_PUT(t,
             "fn rotate(lid: u32, row: u32) {\n"
@@ -122,25 +135,25 @@ static void wgsl_place_stores(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
             "  }\n"
             "}\n");
     else
-        qsf_wgsl_put(t,
+        QSF_WGSL_PUT(t,
             "fn store_query(lid: u32, at: u32) {\n"
             "  for (var c = lid; c < ROOM; c += 64u) { Queries[at + c] = bitcast<u32>(x[c]); }\n"
             "}\n"
-            "fn store_pairs(lid: u32, at: u32) {\n"
-            "  for (var w = lid; w < ROOM / 2u; w += 64u) {\n"
-            "    KV[at + w] = pack2x16float(vec2<f32>(x[2u * w], x[2u * w + 1u]));\n"
-            "  }\n"
+            "fn store_floats(lid: u32, at: u32) {\n"
+            "  for (var w = lid; w < FLOATS; w += 64u) { KV[at + w] = ${word}; }\n"
             "}\n"
-            "fn store_key(lid: u32, record: u32, i: u32) { store_pairs(lid, record + i * (ROOM / 2u)); }\n"
+            "fn store_key(lid: u32, record: u32, i: u32) { store_floats(lid, record + i * FLOATS); }\n"
             "fn store_value(lid: u32, record: u32, i: u32) {\n"
-            "  store_pairs(lid, record + p.value_at + i * (ROOM / 2u));\n"
-            "}\n");
+            "  store_floats(lid, record + p.value_at + i * FLOATS);\n"
+            "}\n", { "word", 0, a->wide ? "bitcast<u32>(x[w])"
+                     : "pack2x16float(vec2<f32>(x[2u * w], x[2u * w + 1u]))" });
 }
 
 void qsf_wgsl_places(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     static const char normed[] = "    norm(lid, select(p.norm_ld * p.heads, 0u, query) + p.norm_ld * head\n"
-        "      + select(select(0u, p.head_dim, p.norm_ld == 0u), 0u, query));\n";
+        "      + select(select(0u, p.head_dim, p.norm_ld == 0u), 0u, query), true);\n";
+    assert(!a->still || (a->codes && !a->norm));
     qsf_wgsl_attend_head(t, a);
     wgsl_place_bindings(t, a);
     qsf_wgsl_put(t, "var<workgroup> x: array<f32, ROOM>;\nvar<workgroup> part: array<f32, 64>;\n");
@@ -159,7 +172,7 @@ void qsf_wgsl_places(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "  for (var c = lid; c < ROOM; c += 64u) {\n"
         "    var v = 0.0;\n"
         "    if (c < p.head_dim) {\n"
-        "      if (query) { v = Q[m * p.q_ld + p.q_at + head * p.head_dim + c]; }\n"
+        "      if (query) { v = Q[m * p.q_ld + p.q_at + head * p.q_step + c]; }\n"
         "      else if (value) { v = V[m * p.v_ld + p.v_at + head * p.head_dim + c]; }\n"
         "      else { v = K[m * p.k_ld + p.k_at + head * p.head_dim + c]; }\n"
         "    }\n"
@@ -170,10 +183,21 @@ void qsf_wgsl_places(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     if (a->norm && !a->rotated_first) qsf_wgsl_put(t, normed);
     if (a->rope) qsf_wgsl_put(t, "    rotate(lid, m);\n");
     if (a->norm && a->rotated_first) qsf_wgsl_put(t, normed);
+    if (a->temper)
+        qsf_wgsl_put(t,
+            "    let times = 1.0 + p.temp * log(1.0 + f32(row.x / p.every));\n"
+            "    for (var c = lid; query && c < p.head_dim; c += 64u) { x[c] *= times; }\n"
+            "    workgroupBarrier();\n");
+    if (a->still)
+        qsf_wgsl_put(t,
+            "    for (var c = lid; !query && c < p.head_dim; c += 64u) {\n"
+            "      x[c] -= Weights[head * p.head_dim + c];\n"
+            "    }\n"
+            "    workgroupBarrier();\n");
     if (a->codes) qsf_wgsl_put(t, "    if (p.mix > 0u) { mix(lid); }\n");
+    qsf_wgsl_put(t, a->values ? "  } else { norm(lid, 0u, false); }\n" : "  }\n");
     qsf_wgsl_put(t,
-        "  }\n"
-        "  let record = (row.w * p.kv_heads + head) * p.record;\n"
+        "  let record = (row.w * p.block + head) * p.record;\n"
         "  if (query) { store_query(lid, (m * p.heads + head) * QUERY); }\n"
         "  else if (value) { store_value(lid, record, row.x % 32u); }\n"
         "  else { store_key(lid, record, row.x % 32u); }\n"

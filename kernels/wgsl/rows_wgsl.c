@@ -7,12 +7,13 @@
 
 void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
+    if (r->source != QSF_WGSL_FROM_ITSELF) qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
     if (r->source == QSF_WGSL_FROM_TWO) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<f32>");
     if (r->source == QSF_WGSL_FROM_ATTENTION) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<f32>>");
-    if (r->norm) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
+    if (r->norm && !r->bare) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
     if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
     if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
+    if (r->gated) qsf_wgsl_bind(t, QSF_WGSL_READ, "gates", "array<f32>");
 }
 
 static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
@@ -21,6 +22,7 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "struct Numbers {\n"
         "  n: u32, cols: u32, a_ld: u32, a_at: u32, b_ld: u32, b_at: u32, x_ld: u32, y_ld: u32, y_at: u32,\n"
         "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
+        "  gate_ld: u32, gain: f32, f0: f32, f1: f32, f2: f32, f3: f32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_rows_sources(t, r);
@@ -28,26 +30,96 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     if (r->floats) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", "array<f32>");
 }
 
-/* fn source(m, c) -> f32: row m, column c < cols. */
-static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+void qsf_wgsl_function_text(qsf_wgsl_text *t, const char *name, qsf_wgsl_function f)
 {
     static const char *const functions[] = {
-        [QSF_WGSL_UNCHANGED] = "fn function(x: f32) -> f32 { return x; }\n",
+        [QSF_WGSL_UNCHANGED] = "fn ${name}(x: f32) -> f32 { return x; }\n",
         /* exp of more than 88 would be infinite, which a device need not have */
-        [QSF_WGSL_SILU] = "fn function(x: f32) -> f32 { return x / (1.0 + exp(min(-x, 80.0))); }\n",
+        [QSF_WGSL_SILU] = "fn ${name}(x: f32) -> f32 { return x / (1.0 + exp(min(-x, 80.0))); }\n",
         [QSF_WGSL_GELU] =
-            "fn function(x: f32) -> f32 {\n"
+            "fn ${name}(x: f32) -> f32 {\n"
             "  let u = 0.7978845608 * (x + 0.044715 * x * x * x);\n"
             "  return x / (1.0 + exp(min(-2.0 * u, 80.0)));\n"
             "}\n",
-        [QSF_WGSL_RELU] = "fn function(x: f32) -> f32 { return max(x, 0.0); }\n",
+        [QSF_WGSL_RELU] = "fn ${name}(x: f32) -> f32 { return max(x, 0.0); }\n",
+        [QSF_WGSL_RELU2] =
+            "fn ${name}(x: f32) -> f32 {\n"
+            "  let y = max(x, 0.0);\n"
+            "  return y * y;\n"
+            "}\n",
+        [QSF_WGSL_XIELU] =
+            "fn ${name}(x: f32) -> f32 {\n"
+            "  if (x > 0.0) { return p.f0 * x * x + p.f2 * x; }\n"
+            "  return (exp(min(x, p.f3)) - 1.0 - x) * p.f1 + p.f2 * x;\n"
+            "}\n",
+        [QSF_WGSL_CLAMP] = "fn ${name}(x: f32) -> f32 { return clamp(x, -p.f0, p.f0); }\n",
+        [QSF_WGSL_SWIGLU_OAI] =
+            "fn ${name}(x: f32) -> f32 {\n"
+            "  let y = min(x, 7.0);\n"
+            "  return y / (1.0 + exp(min(-1.702 * y, 80.0)));\n"
+            "}\n",
     };
-    qsf_wgsl_put(t, functions[r->function]);
+    QSF_WGSL_PUT(t, functions[f], { "name", 0, name });
+}
+
+static bool wgsl_joins_four(const qsf_wgsl_rows *r)
+{
+    return r->source == QSF_WGSL_FROM_ATTENTION && !r->norm && !r->gated && !r->scaled;
+}
+
+/* Four columns of a head at once: chunks of attention joined, four at a time, so that their loads
+ * do not wait for each other. */
+static const char wgsl_join_four[] =
+    "fn join_four(m: u32, c: u32) -> vec4<f32> {\n"
+    "  let head = c / p.head_dim;\n"
+    "  let first = (m * p.heads + head) * p.chunks;\n"
+    "  let end = p.chunks - 1u;\n"
+    "  var tops = vec4<f32>(${top});\n"
+    "  for (var k = 0u; k < p.chunks; k += 4u) {\n"
+    "    tops = max(tops, vec4<f32>(B[first + k].x, B[first + min(k + 1u, end)].x,\n"
+    "                               B[first + min(k + 2u, end)].x, B[first + min(k + 3u, end)].x));\n"
+    "  }\n"
+    "  let top = max(max(tops.x, tops.y), max(tops.z, tops.w));\n"
+    "  var all = ${all};\n"
+    "  var sum = vec4<f32>();\n"
+    "  for (var k = 0u; k < p.chunks; k += 4u) {\n"
+    "    let at = vec4<u32>(first) + min(vec4<u32>(k, k + 1u, k + 2u, k + 3u), vec4<u32>(end));\n"
+    "    let b = array<vec2<f32>, 4>(B[at.x], B[at.y], B[at.z], B[at.w]);\n"
+    "    let a = at * p.room + vec4<u32>(c % p.head_dim);\n"
+    "    let v = array<vec4<f32>, 4>(\n"
+    "      vec4<f32>(A[a.x], A[a.x + 1u], A[a.x + 2u], A[a.x + 3u]),\n"
+    "      vec4<f32>(A[a.y], A[a.y + 1u], A[a.y + 2u], A[a.y + 3u]),\n"
+    "      vec4<f32>(A[a.z], A[a.z + 1u], A[a.z + 2u], A[a.z + 3u]),\n"
+    "      vec4<f32>(A[a.w], A[a.w + 1u], A[a.w + 2u], A[a.w + 3u]));\n"
+    "    let e = select(vec4<f32>(), exp(vec4<f32>(b[0].x, b[1].x, b[2].x, b[3].x) - top),\n"
+    "                   vec4<u32>(k, k + 1u, k + 2u, k + 3u) <= vec4<u32>(end));\n"
+    "    all += dot(e, vec4<f32>(b[0].y, b[1].y, b[2].y, b[3].y));\n"
+    "    sum += (e.x * v[0] + e.y * v[1]) + (e.z * v[2] + e.w * v[3]);\n"
+    "  }\n"
+    "  return sum / all;\n"
+    "}\n";
+
+/* fn source(m, c) -> f32: row m, column c < cols. */
+static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+{
+    const qsf_wgsl_value join[] = {
+        { "top", 0, r->sinks ? "sinks[head]" : "-1e30" },
+        { "all", 0, r->sinks ? "exp(sinks[head] - top)" : "0.0" },
+        { "gate", 0, r->gated ? " / (1.0 + exp(min(-gates[m * p.gate_ld + (2u * head + 1u) * p.head_dim\n"
+                                "    + c % p.head_dim], 80.0)))" : "" },
+    };
+    qsf_wgsl_function_text(t, "function", r->function);
+    if (wgsl_joins_four(r)) qsf_wgsl_put_values(t, wgsl_join_four, join, 3);
     qsf_wgsl_put(t, "fn source(m: u32, c: u32) -> f32 {\n");
     switch (r->source) {
     case QSF_WGSL_FROM_TWO:
-        qsf_wgsl_put(t,
-            "  return function(A[m * p.a_ld + p.a_at + c]) * B[m * p.b_ld + p.b_at + c];\n");
+        QSF_WGSL_PUT(t,
+            "  let b = B[m * p.b_ld + p.b_at + c];\n"
+            "  return function(A[m * p.a_ld + p.a_at + c]) * ${other};\n",
+            { "other", 0, r->function == QSF_WGSL_SWIGLU_OAI ? "(clamp(b, -7.0, 7.0) + 1.0)" : "b" });
+        break;
+    case QSF_WGSL_FROM_ITSELF:
+        qsf_wgsl_put(t, "  return function(Y[m * p.y_ld + p.y_at + c]);\n");
         break;
     case QSF_WGSL_FROM_SHARES:
         QSF_WGSL_PUT(t,
@@ -58,7 +130,7 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "  return function(sum);\n", { "begin", 0, r->bias && !r->norm ? "bias[c]" : "0.0" });
         break;
     case QSF_WGSL_FROM_ATTENTION:       /* A: [n][heads][chunks][room], B: [n][heads][chunks] */
-        QSF_WGSL_PUT(t,
+        qsf_wgsl_put_values(t,
             "  let head = c / p.head_dim;\n"
             "  let first = (m * p.heads + head) * p.chunks;\n"
             "  var top = ${top};\n"
@@ -70,9 +142,7 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "    all += e * B[first + k].y;\n"
             "    sum += e * A[(first + k) * p.room + c % p.head_dim];\n"
             "  }\n"
-            "  return sum / all;\n",
-            { "top", 0, r->sinks ? "sinks[head]" : "-1e30" },
-            { "all", 0, r->sinks ? "exp(sinks[head] - top)" : "0.0" });
+            "  return sum / all${gate};\n", join, 3);
         break;
     default:
         qsf_wgsl_put(t, "  return function(A[m * p.a_ld + p.a_at + c]);\n");
@@ -86,11 +156,14 @@ static const char wgsl_sum_all[] =
     "fn sum_all(lid: u32, v: f32) -> f32 {\n"
     "  shares[lid] = v;\n"
     "  workgroupBarrier();\n"
-    "  for (var w = 128u; w > 0u; w >>= 1u) {\n"
-    "    if (lid < w) { shares[lid] += shares[lid + w]; }\n"
-    "    workgroupBarrier();\n"
+    "  if (lid < 16u) {\n"
+    "    var some = 0.0;\n"
+    "    for (var k = 0u; k < 16u; k++) { some += shares[lid + 16u * k]; }\n"
+    "    shares[lid] = some;\n"
     "  }\n"
-    "  let sum = shares[0];\n"
+    "  workgroupBarrier();\n"
+    "  var sum = 0.0;\n"
+    "  for (var k = 0u; k < 16u; k++) { sum += shares[k]; }\n"
     "  workgroupBarrier();\n"
     "  return sum;\n"
     "}\n";
@@ -122,8 +195,8 @@ static void wgsl_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "}\n");
     QSF_WGSL_PUT(t,
         "fn value(m: u32, c: u32, norm: vec2<f32>) -> f32 {\n"
-        "  return (source(m, c) - norm.x) * norm.y * weight[c]${bias};\n"
-        "}\n", { "bias", 0, r->bias ? " + bias[c]" : "" });
+        "  return (source(m, c) - norm.x) * norm.y${weight}${bias};\n"
+        "}\n", { "weight", 0, r->bare ? "" : " * weight[c]" }, { "bias", 0, r->bias ? " + bias[c]" : "" });
 }
 
 /* fn encode(m, c, v, lid): columns c to c + 3 as codes; as qsf_kernels' quantize_act. */
@@ -170,7 +243,9 @@ static const char wgsl_encode_fn[] =
 
 void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
+    const bool four = wgsl_joins_four(r);
     assert(r->codes || r->floats);
+    assert(r->source != QSF_WGSL_FROM_ITSELF || (r->floats && !r->add));
     wgsl_source(t, r);
     wgsl_norm(t, r);
     if (r->codes) qsf_wgsl_put(t, wgsl_encode_fn);
@@ -181,9 +256,12 @@ void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "  for (var first = begin; first < end; first += 1024u * step) {\n"
         "    let c = first + 4u * lid;\n"
         "    var v = vec4<f32>();\n"
-        "    for (var k = 0u; k < 4u; k++) {\n"
-        "      if (c + k < p.cols) { v[k] = value(m, c + k, norm); }\n"
-        "    }\n", { "codes_end", 0, r->codes ? "p.x_ld / 5u * 64u" : "0u" });
+        "    for (var k = 0u; k < ${singly}; k++) {\n"
+        "      if (c + k < p.cols) { v[k] = value(m, c + k, norm)${gain}; }\n"
+        "    }\n", { "codes_end", 0, r->codes ? "p.x_ld / 5u * 64u" : "0u" },
+        { "singly", 0, four ? "select(0u, 4u, p.head_dim % 4u > 0u)" : "4u" },
+        { "gain", 0, r->scaled ? " * p.gain" : "" });
+    if (four) qsf_wgsl_put(t, "    if (p.head_dim % 4u == 0u && c < p.cols) { v = join_four(m, c); }\n");
     if (r->floats)
         QSF_WGSL_PUT(t,
             "    for (var k = 0u; k < 4u; k++) {\n"

@@ -263,6 +263,9 @@ BLOCKS = {
     # ---- docs/webgpu.md
     ("docs/webgpu.md", "qsf-run --device gpu"): Tried("tests/core/device/device_models_test.py",
                                                       '"--device", "gpu"'),
+    ("docs/webgpu.md", "const model = await load(url, {device"): Tried(
+        "js/test/gpu.browser.test.js", "[{device: 'cpu'}, {}, {device: 'gpu', threads: 1}"),
+    ("docs/webgpu.md", "await load(path, {gpu"): Tried("js/test/gpu.node.test.js", "{...HOW, gpu: DAWN}"),
     ("docs/webgpu.md", "qsf-run --list-devices"): Tried("tests/cli/cli_devices_test.py", '"--list-devices"'),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(

@@ -8,6 +8,7 @@
 #endif
 #include "wgsl_candidates.h"
 #include "wgsl_fused.h"
+#include "wgsl_prompt.h"
 
 int main(int argc, char **argv)
 {
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
     product_cases(&f, &ref, &t);
     rows_cases(&f, &t, &ref);
     attend_cases(&f, &t, &ref);
+    prompt_cases(&f, &t, &ref);
     floats_cases(&f, &t);
     fused_cases(&f, &t, &ref);
     embed_cases(&f, &t);

@@ -55,7 +55,7 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
         shares = p->split ? 2 : 1, y_ld = rows + 5, tiled = p->rows == 0;
     const qsf_wgsl_product_numbers numbers = {
         .rows = rows, .tiles = (uint32_t)c.tiles, .blocks = (uint32_t)c.blocks, .n = (uint32_t)n,
-        .x_ld = x_ld, .y_ld = y_ld, .y_at = 2,
+        .x_ld = x_ld, .y_ld = y_ld, .y_at = 2, .scale = 0.5f, .times = 4,
     };
     const size_t stride = tiled ? n : p->rows, floats = (shares > 1 ? shares * stride : n) * y_ld;
     float *y = malloc(floats * sizeof *y), *want = malloc(floats * sizeof *want),
@@ -70,12 +70,14 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
                 float *to = want + (z * stride + m) * y_ld + 2 + r;
                 const float sum = shares > 1 ? (float)product_share(&c, t->form, p, z, shares, m, r)
                     : unit ? (float)integer_sum(&c, t->form, m, r) : ours[m * 16 * c.tiles + r];
-                *to = (p->add ? *to : 0) + sum + (p->bias ? bias[r] : 0);
+                const float more = p->bias ? bias[r] : 0;
+                *to = (p->add ? *to : 0) + (p->scaled ? (sum / 2 + more) * 4 : sum + more);
             }
     uint32_t groups[3], *x = act_words(&c.x, cols, x_ld);
-    qsf_wgsl_dispatch(tiled ? (uint32_t)(c.tiles + 3) / 4 : (uint32_t)c.tiles, groups);
-    groups[2] = tiled ? (uint32_t)(n + 63) / 64 : shares;
-    if (unit && !tiled) groups[0] = 1, groups[1] = (uint32_t)c.tiles + 1;   /* as beyond 65535 tile rows */
+    const uint32_t units = (uint32_t)c.tiles * QSF_MAX(p->parts, 1u);
+    qsf_wgsl_dispatch(tiled ? (uint32_t)(c.tiles + 3) / 4 : units, groups);
+    groups[2] = tiled ? (uint32_t)(n + 63) / 64 : p->split ? shares : (uint32_t)(n + p->rows - 1) / p->rows;
+    if (unit && !tiled) groups[0] = 1, groups[1] = units + 1;   /* as beyond 65535 tile rows */
     wgsl_run(f, groups);
     wgsl_buffer(f, &numbers, sizeof numbers, false);
     wgsl_buffer(f, c.w, c.tiles * c.blocks * qsf_tile_bytes((qsf_form)t->form, c.block), false);
@@ -86,6 +88,42 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
     free(x), free(y), free(want), free(ours), free(bias);
 }
 
+/* Two matrices, the halves of one: gate and up of a feed-forward. */
+static void gated_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, const qsf_wgsl_product *p,
+                      size_t n)
+{
+    matmul_case c;
+    do t->n_slots = 0, c = random_case(t, false, n); while (c.tiles % 2 || c.block != p->block);
+    const uint32_t cols = (uint32_t)(c.blocks * c.block), x_ld = (cols + 63) / 64 * 5,
+        half = 8 * (uint32_t)c.tiles, rows = half - 3, y_ld = half;
+    const qsf_wgsl_product_numbers numbers = {
+        .rows = rows, .tiles = (uint32_t)c.tiles / 2, .blocks = (uint32_t)c.blocks, .n = (uint32_t)n,
+        .x_ld = x_ld, .y_ld = y_ld,
+    };
+    float *y = calloc(n * y_ld, sizeof *y), *want = calloc(n * y_ld, sizeof *want),
+        *ours = malloc(n * 16 * c.tiles * sizeof *ours), *bias = malloc(2 * rows * sizeof *bias);
+    if (!y || !want || !ours || !bias) exit(1);
+    for (size_t i = 0; i < 2 * rows; i++) bias[i] = pick_f32(t, 1);
+    ref->matmul[t->form](ours, 16 * c.tiles, c.w, &c.x, c.tiles, c.blocks, c.block);
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++) {
+            const float gate = ours[m * 16 * c.tiles + r] + (p->bias ? bias[r] : 0),
+                up = ours[m * 16 * c.tiles + half + r] + (p->bias ? bias[rows + r] : 0);
+            want[m * y_ld + r] = gate / (1 + expf(-gate)) * up;
+        }
+    uint32_t groups[3], *x = act_words(&c.x, cols, x_ld);
+    qsf_wgsl_dispatch(numbers.tiles, groups);
+    groups[2] = (uint32_t)(n + p->rows - 1) / p->rows;
+    wgsl_run(f, groups);
+    wgsl_buffer(f, &numbers, sizeof numbers, false);
+    wgsl_buffer(f, c.w, c.tiles * c.blocks * qsf_tile_bytes((qsf_form)t->form, c.block), false);
+    wgsl_buffer(f, x, n * x_ld * 16, false);
+    wgsl_buffer(f, y, n * y_ld * sizeof *y, !p->bias);
+    if (p->bias) wgsl_buffer(f, bias, 2 * rows * sizeof *bias, true);
+    wgsl_expect(f, 3, "f32", 1e-5, want, n * y_ld * sizeof *want);
+    free(x), free(y), free(want), free(ours), free(bias);
+}
+
 /* A variant; runs: whether numbers are computed too. */
 static void product_variant(wgsl_folder *f, table_test *t, const qsf_kernels *ref, qsf_wgsl_product p,
                             bool runs)
@@ -93,16 +131,19 @@ static void product_variant(wgsl_folder *f, table_test *t, const qsf_kernels *re
     char name[128];
     if (p.rows) qsf_wgsl_product_rows(wgsl_shader(f), &p);
     else qsf_wgsl_product_tiles(wgsl_shader(f), &p);
-    snprintf(name, sizeof name, "product_%s_%u_%s_%u_%u%s%s%s", form_names[p.form], (unsigned)p.block,
+    snprintf(name, sizeof name, "product_%s_%u_%s_%u_%u%s%s%s%s%s%s", form_names[p.form], (unsigned)p.block,
              p.rows ? "rows" : "tiles", (unsigned)p.rows, (unsigned)p.slices, p.split ? "_split" : "",
-             p.bias ? "_bias" : "", p.add ? "_add" : "");
+             p.scaled ? "_scaled" : "", p.bias ? "_bias" : "", p.add ? "_add" : "",
+             p.parts ? "_parts" : "", p.gated ? "_gated" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     for (uint32_t unit = 0; unit < 2; unit++) {
         /* the round decides the tiles' columns; above 2 it has no special values */
         static const uint32_t sizes[] = { 32, 64, 128, 256 };
         for (t->round = 4; sizes[t->round % 4] != p.block && t->round < 8;) t->round++;
-        product_run(f, t, ref, &p, unit || p.split, p.rows ? (p.rows + 1) / 2 + unit * (p.rows / 2) : 66);
+        const size_t n = !p.rows ? 66 : p.parts ? 2 * p.rows + 1 : (p.rows + 1) / 2 + unit * (p.rows / 2);
+        if (p.gated) gated_run(f, t, ref, &p, n);
+        else product_run(f, t, ref, &p, unit || p.split, n);
     }
 }
 
@@ -131,9 +172,21 @@ static void product_cases(wgsl_folder *f, const qsf_kernels *ref, table_test *t)
                                     && (plain ? block == 32 : own != 0));
             p.rows = 1, p.slices = 16, p.bias = p.add = true;
             product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
-            p.rows = 8, p.slices = 4, p.split = true, p.bias = p.add = false;
+            p.scaled = true;
+            product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
+            p.rows = 8, p.slices = 4, p.split = true, p.bias = p.add = p.scaled = false;
             product_variant(f, t, ref, p, form == QSF_F_Q6K || (form == QSF_F_TERNARY && block == 64));
-            p.rows = p.slices = 0, p.split = false;
+            /* parts of a tile row; two matrices */
+            p.split = false, p.rows = 1;
+            for (p.parts = 2; p.parts <= 4; p.parts *= 2) {
+                p.slices = 16 * p.parts;
+                product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
+            }
+            p.parts = 0, p.slices = 8, p.gated = true;
+            p.function = QSF_WGSL_SILU, p.bias = block != 32;
+            product_variant(f, t, ref, p, form == QSF_F_Q6K || form == QSF_F_4);
+            p.gated = p.bias = false;
+            p.rows = p.slices = 0;
             product_variant(f, t, ref, p, tiles_run(form, block));
             p.bias = p.add = true;
             product_variant(f, t, ref, p, form == QSF_F_4 && block == 64);

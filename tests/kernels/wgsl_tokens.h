@@ -33,7 +33,7 @@ static size_t stored_bytes(qsf_wgsl_storage storage, size_t n)
 static void floats_run(wgsl_folder *f, table_test *t, const qsf_wgsl_floats *of)
 {
     const uint32_t rows = 21, cols = 333, n = of->rows + 1;
-    const qsf_wgsl_floats_numbers p = { rows, cols, n, cols + 7, 3, rows + 2, 1, 0 };
+    const qsf_wgsl_floats_numbers p = { rows, cols, n, cols + 7, 3, rows + 2, 1, 0.5f, 4 };
     float *w = random_floats(t, rows * cols, 0), *x = random_floats(t, (size_t)n * p.x_ld, 2),
         *b = random_floats(t, rows, 2), *y = random_floats(t, (size_t)n * p.y_ld, 1),
         *want = malloc((size_t)n * p.y_ld * 4);
@@ -42,13 +42,15 @@ static void floats_run(wgsl_folder *f, table_test *t, const qsf_wgsl_floats *of)
     memcpy(want, y, (size_t)n * p.y_ld * 4);
     for (uint32_t m = 0; m < n; m++)
         for (uint32_t r = 0; r < rows; r++) {
-            double sum = (of->bias ? (double)b[r] : 0) + (of->add ? (double)y[m * p.y_ld + 1 + r] : 0);
+            double sum = 0;
             for (uint32_t c = 0; c < cols; c++) {
                 float v = x[m * p.x_ld + 3 + c];
                 if (of->storage == QSF_WGSL_BF16) v = qsf_bf16_to_f32(qsf_f32_to_bf16(v));
                 sum += (double)w[r * cols + c] * (double)v;
             }
-            want[m * p.y_ld + 1 + r] = (float)sum;
+            const double all = (of->scaled ? sum / 2 : sum) + (of->bias ? (double)b[r] : 0);
+            float *to = want + m * p.y_ld + 1 + r;
+            *to = (float)((of->scaled ? 4 * all : all) + (of->add ? (double)*to : 0));
         }
     wgsl_run(f, (const uint32_t[3]){ rows, 1, 2 });
     wgsl_buffer(f, &p, sizeof p, false);
@@ -66,13 +68,13 @@ static void floats_cases(wgsl_folder *f, table_test *t)
 {
     for (uint32_t i = 0; i < 3 * 8 * 4; i++) {
         const qsf_wgsl_floats of = { .storage = (qsf_wgsl_storage)(i / 32), .rows = 1 + i / 4 % 8,
-                                     .bias = i & 1, .add = i & 2 };
+                                     .bias = i & 1, .add = i & 2, .scaled = i / 4 % 3 == 2 };
         char name[64];
         qsf_wgsl_product_floats(wgsl_shader(f), &of);
-        snprintf(name, sizeof name, "product_%s_%u%s%s", storage_names[of.storage], (unsigned)of.rows,
-                 of.bias ? "_bias" : "", of.add ? "_add" : "");
+        snprintf(name, sizeof name, "product_%s_%u%s%s%s", storage_names[of.storage], (unsigned)of.rows,
+                 of.scaled ? "_scaled" : "", of.bias ? "_bias" : "", of.add ? "_add" : "");
         wgsl_shader_end(f, name);
-        if (of.rows == 3 && of.bias == of.add && (of.bias || of.storage)) floats_run(f, t, &of);
+        if (of.rows == 3 + i / 64 && of.bias == of.add && (of.bias || of.storage)) floats_run(f, t, &of);
     }
 }
 

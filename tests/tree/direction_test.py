@@ -90,7 +90,8 @@ CIRCLES = {
 }
 # Scripts: what browsers and Node.js share is below what only one of them runs.  The page is a user
 # of the package, and sees its entry alone.
-NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/worker-node.js")     # Node.js's files in js/
+NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/node_host.js",        # Node.js's files in js/
+        "js/worker-node.js")
 PAGE_SERVER = "demo/serve.mjs"          # a program for Node.js, which serves the page to try it
 SCRIPTS_BELOW = {
     "shared": ("shared",),

@@ -1,9 +1,10 @@
 #!/bin/sh
-# web/gpu.js on SwiftShader, a GPU in software: in Node.js, or in Chromium.
+# js/gpu.js on SwiftShader, a GPU in software: in Node.js, or in Chromium.
 # SPDX-License-Identifier: MIT
 #
 #   gpu.sh node        on Dawn, which tools/get-dawn.sh fetches
 #   gpu.sh page        in Chromium
+#   gpu.sh env PROGRAM...      runs a program that finds Dawn in QSF_TEST_DAWN, and SwiftShader
 #
 # QSF_TEST_VULKAN is a folder with libvk_swiftshader.so and vk_swiftshader_icd.json; by default
 # that of an installed Chromium.  What is missing is named, and the exit status is 77.
@@ -26,4 +27,10 @@ dawn=$(sh tools/get-dawn.sh)
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
 VK_DRIVER_FILES=$folder/vk_swiftshader_icd.json
 export VK_DRIVER_FILES LD_LIBRARY_PATH
+if [ "$1" = env ]; then
+    shift
+    QSF_TEST_DAWN=$dawn
+    export QSF_TEST_DAWN
+    exec "$@"
+fi
 exec node tests/web/gpu_test.mjs node "$dawn"

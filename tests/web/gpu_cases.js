@@ -1,6 +1,6 @@
-/* What web/gpu.js does with a GPU object, in Node.js and in pages: bytes, order, errors, loss.
+/* What js/gpu.js does with a GPU object, in Node.js and in pages: bytes, order, errors, loss.
  * SPDX-License-Identifier: MIT */
-import {listGpus, openGpu, READ_ONLY, READ_WRITE, STORAGE, UNIFORM, UNIFORM_BINDING} from '../../web/gpu.js';
+import {listGpus, openGpu, READ_ONLY, READ_WRITE, STORAGE, UNIFORM, UNIFORM_BINDING} from '../../js/gpu.js';
 
 const OK = 0, PENDING = 1, E_ARGUMENT = 2, E_IO = 4, E_UNSUPPORTED = 6;
 const ADD = `struct Step { scale: u32, more: u32, n: u32, none: u32 }

@@ -1,14 +1,15 @@
 /* Models with layers on a GPU, against the CPU.  Where a value is close to a half, its code on the
  * GPU may be the next one, and in a tiny model that shows.  So both are compared with floats: the
  * GPU's logits must not be further from them than the CPU's are, by root mean square and by 10
- * percent.
+ * percent.  Of encoders, which have no logits, the hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models MODEL...
+ *   device_models [f16|q8|f32] MODEL...
  *
- * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  Two sequences in batches of
- * several lengths, prompts and single tokens; one of them goes back and on.  Prints a line a model:
- * how many of its layers are on the GPU, how far both are from floats, and why others are not. */
+ * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  The first argument is the
+ * type of the KV cache, f16 by default.  Two sequences in batches of several lengths, prompts and
+ * single tokens; one of them goes back and on.  Prints a line a model: how many of its layers are
+ * on the GPU, how far both are from floats, and why others are not. */
 #include "qsf.h"
 
 #include <math.h>
@@ -21,7 +22,13 @@ enum { ROWS = 24, CONTEXT = 128 };
 static qsf_error why;
 
 enum { FLOATS, CPU, GPU, N_CONTEXTS };
-typedef struct three { qsf_context *c[N_CONTEXTS]; uint32_t n_vocab; double sum[N_CONTEXTS]; } three;
+typedef struct three {
+    qsf_context *c[N_CONTEXTS];
+    qsf_model_info info;
+    uint32_t    width;          /* of what is compared */
+    double      sum[N_CONTEXTS];
+} three;
+static qsf_kv_type kv = QSF_KV_F16;
 
 static int failed(const char *path, const char *text)
 {
@@ -29,23 +36,29 @@ static int failed(const char *path, const char *text)
     return 1;
 }
 
-/* The same rows to all; sums of squares of logits, and of their differences to those of floats.
- * Each `every`-th row asks for logits. */
-static qsf_status some(three *p, uint32_t seq, uint32_t first, uint32_t n, uint32_t every)
+static qsf_row row_of(const three *p, uint32_t seq, uint32_t i)
 {
-    qsf_row rows[ROWS];
+    const uint32_t id = i * 2654435761u >> 8;
+    return (qsf_row){ .seq = seq, .token = (int32_t)(id % p->info.n_vocab), .logits = !p->info.encoder };
+}
+
+static const float *result_of(const three *p, int k, uint32_t i)
+{
+    return p->info.encoder ? qsf_hidden(p->c[k], i) : qsf_logits(p->c[k], i);
+}
+
+/* The same rows to all, of which n_results have results; sums of squares of these, and of their
+ * differences to those of floats. */
+static qsf_status all_rows(three *p, const qsf_row *rows, uint32_t n, uint32_t n_results)
+{
     qsf_status st;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t id = (first + i) * 2654435761u >> 8;
-        rows[i] = (qsf_row){ .seq = seq, .token = (int32_t)(id % p->n_vocab), .logits = i % every == 0 };
-    }
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_compute(p->c[k], rows, n))) return st;
-    for (uint32_t i = 0; i < (n + every - 1) / every; i++) {
-        const float *f = qsf_logits(p->c[FLOATS], i);
+    for (uint32_t i = 0; i < n_results; i++) {
+        const float *f = result_of(p, FLOATS, i);
         for (int k = 0; k < N_CONTEXTS; k++) {
-            const float *x = qsf_logits(p->c[k], i);
-            for (uint32_t v = 0; v < p->n_vocab; v++) {
+            const float *x = result_of(p, k, i);
+            for (uint32_t v = 0; v < p->width; v++) {
                 const double off = (double)x[v] - (k == FLOATS ? 0 : f[v]);
                 p->sum[k] += off * off;
             }
@@ -54,14 +67,40 @@ static qsf_status some(three *p, uint32_t seq, uint32_t first, uint32_t n, uint3
     return QSF_OK;
 }
 
+/* Each `every`-th row asks for logits. */
+static qsf_status some(three *p, uint32_t seq, uint32_t first, uint32_t n, uint32_t every)
+{
+    qsf_row rows[ROWS];
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i] = row_of(p, seq, first + i);
+        rows[i].logits = i % every == 0;
+    }
+    return all_rows(p, rows, n, (n + every - 1) / every);
+}
+
 static qsf_status all(three *p, uint32_t seq, uint32_t first, uint32_t n)
 {
     return some(p, seq, first, n, 1);
 }
 
+/* Two texts at once, which are new. */
+static qsf_status texts(three *p, uint32_t first, uint32_t n, uint32_t m)
+{
+    qsf_row rows[ROWS];
+    qsf_status st;
+    for (int k = 0; k < N_CONTEXTS; k++)
+        if ((st = qsf_seq_truncate(p->c[k], 0, 0)) || (st = qsf_seq_truncate(p->c[k], 1, 0))) return st;
+    for (uint32_t i = 0; i < n + m; i++) rows[i] = row_of(p, i >= n, first + i);
+    return all_rows(p, rows, n + m, n + m);
+}
+
 static qsf_status batches(three *p)
 {
     qsf_status st;
+    if (p->info.encoder) {
+        if ((st = texts(p, 1, 5, 19)) || (st = texts(p, 50, 1, 0))) return st;
+        return texts(p, 40, 2, 1);
+    }
     if ((st = all(p, 0, 1, 1)) || (st = all(p, 0, 2, 7)) || (st = all(p, 1, 40, 20))) return st;
     if ((st = all(p, 0, 9, 1)) || (st = all(p, 1, 60, 2))) return st;
     for (int k = 0; k < N_CONTEXTS; k++)
@@ -81,8 +120,9 @@ static qsf_status contexts(three *p, qsf_model *m)
         o.n_seqs = 2;
         o.n_threads = 1;
         o.f32 = k == FLOATS;
-        o.kv_type = o.f32 ? QSF_KV_F32 : QSF_KV_F16;
+        o.kv_type = o.f32 ? QSF_KV_F32 : kv;
         st = qsf_context_new(m, &o, &p->c[k], &why);
+        if (!st) qsf_hidden_ask(p->c[k], p->info.encoder);
     }
     return st;
 }
@@ -90,16 +130,15 @@ static qsf_status contexts(three *p, qsf_model *m)
 static int model(const char *path, qsf_devices *devices)
 {
     qsf_device_use use = { .size = sizeof use };
-    qsf_model_info info = { .size = sizeof info };
     qsf_model_options mo;
     qsf_model *m;
-    three p = { 0 };
+    three p = { .info = { .size = sizeof p.info } };
     int code = 0;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     qsf_model_defaults(&mo);
     if (qsf_model_open(path, &mo, &m, &why)) return failed(name, why.text);
-    qsf_model_get_info(m, &info);
-    p.n_vocab = info.n_vocab;
+    qsf_model_get_info(m, &p.info);
+    p.width = p.info.encoder ? p.info.n_embd : p.info.n_vocab;
     if (contexts(&p, m)) {
         code = failed(name, why.text);
     } else if (qsf_context_use_device(p.c[GPU], devices, 0, UINT32_MAX)) {
@@ -109,7 +148,7 @@ static int model(const char *path, qsf_devices *devices)
     } else {
         code = !(p.sum[GPU] <= 1.21 * p.sum[CPU] + 1e-10 * p.sum[FLOATS]);
         printf("%s: %u of %u layers, off by %.1e, the CPU by %.1e%s%s%s\n", name, (unsigned)use.n_layers,
-               (unsigned)info.n_layers, sqrt(p.sum[GPU] / p.sum[FLOATS]), sqrt(p.sum[CPU] / p.sum[FLOATS]),
+               (unsigned)p.info.n_layers, sqrt(p.sum[GPU] / p.sum[FLOATS]), sqrt(p.sum[CPU] / p.sum[FLOATS]),
                code ? ": too much" : "", use.left[0] ? "; " : "", use.left);
     }
     fflush(stdout);
@@ -125,7 +164,12 @@ int main(int argc, char **argv)
     int code = 0;
     if (qsf_devices_open(NULL, NULL, &devices, &why)) return failed("devices", why.text);
     if (qsf_devices_get(devices, 0, &info)) return failed("devices", "none");
-    for (int i = 1; i < argc; i++) code |= model(argv[i], devices);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "f16")) kv = QSF_KV_F16;
+        else if (!strcmp(argv[i], "q8")) kv = QSF_KV_Q8;
+        else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
+        else code |= model(argv[i], devices);
+    }
     qsf_devices_close(devices);
     return code;
 }

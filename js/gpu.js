@@ -5,8 +5,8 @@
  *
  * Functions that make something return its number, or 0; the others return a status.  After 0 and
  * after a status other than OK and PENDING, `status` and `text` say what is wrong. */
-import {QsfError} from '../js/errors.js';
-import {E_IO, E_MEMORY, OK, PENDING, STATUS} from '../js/names.js';
+import {QsfError} from './errors.js';
+import {E_IO, E_MEMORY, OK, PENDING, STATUS} from './names.js';
 
 const E_ARGUMENT = STATUS.indexOf('ARGUMENT'), E_UNSUPPORTED = STATUS.indexOf('UNSUPPORTED');
 /* Written out, because Node.js has no globals for them. */
@@ -17,6 +17,8 @@ export const STORAGE = 1, UNIFORM = 2;
 export const READ_WRITE = 1, READ_ONLY = 2, UNIFORM_BINDING = 3;
 const TYPES = ['', 'storage', 'read-only-storage', 'uniform'];
 const ALIGN = 4, MOST_BINDINGS = 16, MOST_UNIFORM = 65536;
+/* Pipelines that are compiled at the same time. */
+const COMPILING = 4;
 /* Staging buffers of reads that are kept for the next ones. */
 const STAGING = 4, STAGING_LEAST = 256, STAGING_MOST = 16 << 20;
 
@@ -67,7 +69,9 @@ export async function listGpus(gpu = globalThis.navigator?.gpu) {
 
 /** A device of the adapter that choice asks for, with all of its limits that shaders use. */
 export async function openGpu(gpu = globalThis.navigator?.gpu, choice = CHOICES[0]) {
-  if (!gpu) throw new QsfError('UNSUPPORTED', 'this engine has no WebGPU');
+  if (!gpu)
+    throw new QsfError('UNSUPPORTED', globalThis.isSecureContext === false
+      ? 'browsers have WebGPU only for pages that come by https' : 'this browser has no WebGPU');
   const adapter = await gpu.requestAdapter(choice);
   if (!adapter) throw new QsfError('UNSUPPORTED', 'WebGPU finds no adapter');
   const requiredLimits = {};
@@ -77,7 +81,7 @@ export async function openGpu(gpu = globalThis.navigator?.gpu, choice = CHOICES[
   const device = await adapter.requestDevice({requiredLimits}).catch(error => {
     throw new QsfError('UNSUPPORTED', `the GPU cannot be used: ${words(error.message)}`, {cause: error});
   });
-  return new Gpu(device, {...describe(adapter), ...limitsOf(device)});
+  return new Gpu(device, {...describe(adapter), ...limitsOf(device)}, gpu);
 }
 
 class Gpu {
@@ -85,16 +89,19 @@ class Gpu {
   #objects = [null];            // by number: {kind, pending, status, text, settled, ...}
   #free = [];
   #staging = [];
+  #unsettled = new Set();       // promises of the device
+  #compiling = 0; #queue = [];  // pipelines: how many are being compiled, functions that begin others
   #lost;                        // why; undefined: it is not
   #first;                       // {status, text} of an error that belongs to no number
-  #whenLost;
   status = OK;                  // of the last call that failed, and why
   text = '';
 
-  constructor(device, info) {
+  /** of: whose the device is. Dawn's for Node.js must live as long. */
+  constructor(device, info, of) {
     this.#device = device;
+    this.of = of;
     this.info = info;
-    this.#whenLost = device.lost.then(({message}) => this.#lose(message));
+    void device.lost.then(({message}) => this.#lose(message));
     device.onuncapturederror = ({error}) => {
       const full = error.constructor.name === 'GPUOutOfMemoryError';
       this.#first ??= full ? {status: E_MEMORY, text: `the GPU is out of memory: ${words(error.message)}`}
@@ -102,7 +109,11 @@ class Gpu {
     };
   }
 
-  #lose(message) { this.#lost ??= `the GPU was lost: ${words(message) || 'no reason was given'}`; }
+  #lose(message) {
+    this.#lost ??= `the GPU was lost: ${words(message) || 'no reason was given'}`;
+    for (const begin of this.#queue.splice(0)) begin();         // fails at once
+    for (const object of this.#objects) object?.end?.();
+  }
   #fail(status, text) {
     this.status = status;
     this.text = text;
@@ -134,10 +145,15 @@ class Gpu {
    * several errors the first in the list counts. */
   #expect(object, ...promises) {
     object.pending = true;
-    object.settled = Promise.all(promises).then(results => {
+    object.over = new Promise(resolve => { object.end = resolve; });
+    const all = Promise.all(promises);
+    this.#unsettled.add(all);
+    void all.then(results => {
+      this.#unsettled.delete(all);
       const failed = results.find(result => result?.status);
       if (failed) Object.assign(object, failed);
       object.pending = false;
+      object.end();
     });
   }
 
@@ -173,6 +189,23 @@ class Gpu {
     return {status: E_UNSUPPORTED, text: `${name}:${lineNum}:${linePos}: ${words(message)}`};
   }
 
+  /* Few at once: the others never begin if the device is closed before. */
+  #compiled(descriptor) {
+    return new Promise((resolve, reject) => {
+      this.#queue.push(() => this.#device.createComputePipelineAsync(descriptor).then(resolve, reject));
+      this.#compile();
+    });
+  }
+  #compile() {
+    while (this.#compiling < COMPILING && this.#queue.length) {
+      this.#compiling++;
+      void this.#queue.shift()().then(() => {
+        this.#compiling--;
+        this.#compile();
+      });
+    }
+  }
+
   /** bindings: [READ_WRITE, ...], all that the WGSL declares. */
   pipeline({name, wgsl, entry = 'main', bindings}) {
     if (this.#usable()) return 0;
@@ -197,7 +230,7 @@ class Gpu {
     this.#expect(object,
       this.#messages(module, name).catch(() => undefined),
       scope.then(error => error && failed(error), () => undefined),
-      device.createComputePipelineAsync({layout: all, compute: {module, entryPoint: entry}, label: name})
+      this.#compiled({layout: all, compute: {module, entryPoint: entry}, label: name})
         .then(pipeline => { object.pipeline = pipeline; }, failed));
     return this.#add(object);
   }
@@ -237,6 +270,7 @@ class Gpu {
     if (!object) return;
     if (object.kind === 'read') object.into = undefined;
     else object.buffer?.destroy();
+    object.end?.();
     this.#drop(id);
   }
 
@@ -253,9 +287,10 @@ class Gpu {
 
   write(id, at, bytes) {
     if (this.#usable()) return E_IO;
-    const {buffer, byteOffset, byteLength} = bytes;
-    const wrong = this.#wrongPart('writing to the GPU', id, at, byteLength);
+    const wrong = this.#wrongPart('writing to the GPU', id, at, bytes.byteLength);
     if (wrong) return this.#refuse(wrong);
+    // not every engine takes bytes that threads share
+    const {buffer, byteOffset, byteLength} = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
     this.#device.queue.writeBuffer(this.#objects[id].buffer, at, buffer, byteOffset, byteLength);
     return OK;
   }
@@ -337,6 +372,11 @@ class Gpu {
     return this.#add(object);
   }
 
+  /** A read that is done. */
+  done() { return this.#add({kind: 'read'}); }
+  /** Bytes of a buffer. */
+  length(id) { return this.#object(id, 'buffer')?.length ?? 0; }
+
   // ---- results ----
   poll(id) {
     const object = this.#objects[id];
@@ -351,9 +391,11 @@ class Gpu {
     return status;
   }
 
-  /** The browser's wait: what poll tells when it is no longer PENDING. */
+  /** Resolves when poll no longer tells PENDING. */
+  async over(id) { if (this.#lost === undefined) await this.#objects[id]?.over; }
+  /** The browser's wait: what poll tells then. */
   async settled(id) {
-    await Promise.race([this.#objects[id]?.settled, this.#whenLost]);
+    await this.over(id);
     return this.poll(id);
   }
 
@@ -369,9 +411,12 @@ class Gpu {
     this.#lose('Device was destroyed.');
   }
 
-  close() {
+  /** Resolves when the device has settled all its promises: Dawn for Node.js ends a process that
+   * leaves one. */
+  async close() {
     this.lose();
     this.#objects = [null];
     this.#staging = [];
+    await Promise.all(this.#unsettled);
   }
 }

@@ -1,0 +1,157 @@
+/* The option device in Node.js, on Dawn and SwiftShader, a GPU in software.
+ * SPDX-License-Identifier: MIT
+ *
+ * QSF_TEST_DAWN   Dawn's addon; without it what needs a GPU is skipped by name. js.sh sets it and
+ *                 where the driver is */
+import assert from 'node:assert/strict';
+import {createRequire} from 'node:module';
+import {after, before, describe, test} from 'node:test';
+import {code, estimate, load} from './tools.js';
+import {tinyModel} from './tiny.js';
+
+const DAWN = process.env.QSF_TEST_DAWN;
+const skip = DAWN ? false : 'no Dawn or no SwiftShader (tests/web/gpu.sh)';
+/* After this prompt the most likely token is always far ahead of the next one. */
+const MODEL = tinyModel({codes: true, seed: 38}), PROMPT = 'Once';
+const HOW = {threads: 1, kv: 'f16', contextLength: 64, batch: 8};
+/* Its layers are larger than everything else. */
+const LAYERS = 12, LARGE = tinyModel({codes: true, seed: 38, layers: LAYERS});
+
+async function answer(model, options) {
+  let text = '';
+  for await (const part of model.generate(PROMPT, {temperature: 0, maxTokens: 12, ...options}))
+    text += part;
+  return text;
+}
+async function onCpu() {
+  const model = await load(MODEL, {...HOW, device: 'cpu'});
+  assert.deepEqual(model.info.device, {kind: 'cpu', name: '', layers: 0, reason: 'the option device is cpu'});
+  const text = await answer(model);
+  await model.dispose();
+  return text;
+}
+
+describe('without WebGPU', () => {
+  test('auto computes on the CPU and says why', async () => {
+    const model = await load(MODEL, HOW);
+    assert.equal(model.info.device.kind, 'cpu');
+    assert.match(model.info.device.reason, /Node\.js has no WebGPU of its own; the option gpu/);
+    assert.deepEqual(model.info.warnings, []);
+    assert.equal(await answer(model), await onCpu());
+    await model.dispose();
+  });
+  test('gpu is refused', async () => {
+    await assert.rejects(load(MODEL, {...HOW, device: 'gpu'}),
+      code('UNSUPPORTED', /option gpu gives it one/));
+    const none = {requestAdapter: async () => null};
+    await assert.rejects(load(MODEL, {...HOW, device: 'gpu', gpu: none}),
+      code('UNSUPPORTED', /no adapter/));
+    const refuses = {requestAdapter: async () => ({info: {}, limits: {},
+      requestDevice: async () => { throw new Error('out of order'); }})};
+    await assert.rejects(load(MODEL, {...HOW, device: 'gpu', gpu: refuses}),
+      code('UNSUPPORTED', /out of order/));
+  });
+  test('wrong values are refused', async () => {
+    for (const wrong of [{device: 'cuda'}, {gpu: 5}, {gpu: {}}, {gpu: ''}])
+      await assert.rejects(load(MODEL, wrong), code('ARGUMENT', /^(device|gpu) is .*; it must be /));
+    await assert.rejects(load(MODEL, {...HOW, device: 'gpu', gpu: './no-such-module.js'}),
+      code('NOT_FOUND', /no-such-module/));
+  });
+});
+
+describe('a GPU object', {skip}, () => {
+  let model, wanted;
+  const devices = [];
+  /* The same, with the devices that it gives within reach. */
+  function watched(gpu) {
+    return {requestAdapter: async options => {
+      const adapter = await gpu.requestAdapter(options);
+      return adapter && {info: adapter.info, limits: adapter.limits, requestDevice: async wishes => {
+        const device = await adapter.requestDevice(wishes);
+        devices.push(device);
+        return device;
+      }};
+    }};
+  }
+  before(async () => {
+    wanted = await onCpu();
+    const gpu = createRequire(import.meta.url)(DAWN).create([]);
+    model = await load(MODEL, {...HOW, device: 'gpu', gpu: watched(gpu)});
+  });
+  after(() => model?.dispose());
+
+  test('computes all layers, and the same text', async () => {
+    assert.equal(model.info.device.kind, 'gpu');
+    assert.equal(model.info.device.layers, 2);
+    assert.match(model.info.device.name, /SwiftShader/i);
+    assert.equal(model.info.device.reason, '');
+    let ticks = 0;              // the engine is in this thread, and leaves it time
+    const timer = setInterval(() => { ticks++; }, 1);
+    assert.equal(await answer(model), wanted);
+    clearInterval(timer);
+    assert.ok(ticks > 10, `${ticks} ticks`);
+  });
+  test('goes on from where a prompt agrees, and stops at a signal', async () => {
+    const stop = new AbortController(), reason = new Error('enough');
+    await assert.rejects(answer(model, {signal: stop.signal, onToken: () => stop.abort(reason)}), reason);
+    assert.equal(await answer(model), wanted);
+  });
+  test('saves sessions, which a CPU continues, and loads those of a CPU', async () => {
+    const cpu = await load(MODEL, {...HOW, device: 'cpu'}), longer = `${PROMPT} upon a time`;
+    await answer(model);
+    const bytes = await model.saveSession();
+    assert.equal(await cpu.loadSession(bytes), PROMPT.length + 1 + 12);
+    const text = await answer(cpu);
+    assert.equal(text, wanted);
+    assert.ok((await cpu.stats()).promptTokens < PROMPT.length, 'the prompt was computed again');
+
+    const whole = {temperature: 0, maxTokens: 1, logprobs: true, topLogprobs: 1};
+    const first = async (of, prompt) => {
+      let all;
+      for await (const part of of.generate(prompt, {...whole, onToken: (id, given) => { all ??= given; }}))
+        void part;
+      return all;
+    };
+    const native = await first(cpu, longer), before = (await model.stats()).promptTokens;
+    await model.loadSession(await cpu.saveSession());
+    const given = await first(model, longer);
+    assert.equal(given.id, native.id);
+    assert.ok(Math.abs(given.logprob - native.logprob) < 0.2, `${given.logprob}, not ${native.logprob}`);
+    assert.ok((await model.stats()).promptTokens - before < 3);
+    await cpu.dispose();
+  });
+  test('that is lost ends an answer, with a code', async () => {
+    await assert.rejects(answer(model, {onToken: () => devices[0].destroy()}), code('IO', /GPU was lost/));
+    await assert.rejects(answer(model), code('IO', /GPU was lost/));
+  });
+});
+
+/* Reads of the file in an answer after the first one. */
+async function readAgain(options) {
+  const {leastBytes} = await estimate(LARGE, {...HOW, memory: 1e-3});
+  const model = await load(LARGE, {...HOW, memory: leastBytes / 1e6, ...options});
+  assert.equal(model.info.resident, false);
+  await answer(model, {maxTokens: 2});
+  const before = (await model.stats()).bytesRead;
+  const text = await answer(model, {maxTokens: 4});
+  const {bytesRead} = await model.stats(), {device, weightBytes} = model.info;
+  await model.dispose();
+  return {bytes: bytesRead - before, text, device, weightBytes};
+}
+test('weights that a GPU has are not read again', {skip}, async () => {
+  const cpu = await readAgain({device: 'cpu'}), gpu = await readAgain({device: 'gpu', gpu: DAWN});
+  assert.equal(gpu.device.layers, LAYERS);
+  assert.ok(cpu.bytes > cpu.weightBytes, `${cpu.bytes} bytes of ${cpu.weightBytes} on the CPU`);
+  assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
+});
+
+test('a module that makes a GPU runs in the worker', {skip}, async () => {
+  const auto = await load(MODEL, {...HOW, gpu: DAWN});
+  assert.equal(auto.info.device.kind, 'cpu');
+  assert.match(auto.info.device.reason, /SwiftShader.* emulates a GPU on the CPU/i);
+  await auto.dispose();
+  const model = await load(MODEL, {...HOW, threads: 2, device: 'gpu', gpu: DAWN});
+  assert.equal(model.info.device.layers, 2);
+  assert.match(model.info.variant, /threads/);
+  await model.dispose();                // while its shaders are compiled
+});
