@@ -58,14 +58,16 @@ void print_times(run_session *s)
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt,
             rate(st.tokens_prompt, st.ns_prompt));
     qsf_turn_state turn = { .size = sizeof turn };
-    qsf_turn_get_state(s->turn, &turn);
-    fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)s->n_answered,
-            rate(s->n_intervals, s->ns_intervals));
-    if (turn.n_guessed)
-        fprintf(stderr, "; %llu of %llu draft tokens accepted", (unsigned long long)turn.n_right,
-                (unsigned long long)turn.n_guessed);
-    fprintf(stderr, "\n"
-                    "time     matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, other %.0f "
+    if (s->turn) {              /* embeddings have none */
+        qsf_turn_get_state(s->turn, &turn);
+        fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)s->n_answered,
+                rate(s->n_intervals, s->ns_intervals));
+        if (turn.n_guessed)
+            fprintf(stderr, "; %llu of %llu draft tokens accepted", (unsigned long long)turn.n_right,
+                    (unsigned long long)turn.n_guessed);
+        fprintf(stderr, "\n");
+    }
+    fprintf(stderr, "time     matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, other %.0f "
                     "ms, waiting for layers %.0f ms\n",
             (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6,
             (double)turn.ns_sampling / 1e6, (double)st.ns_other / 1e6,

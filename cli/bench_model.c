@@ -1,6 +1,7 @@
 /* Prefill, decode and loading of whole models through the public interface, as a user gets them.
  * SPDX-License-Identifier: MIT */
 #include "bench_machine.h"
+#include "devices.h"
 #include "kernels.h"
 #include "model/model.h"
 
@@ -21,6 +22,7 @@ typedef struct model_bench {
     qsf_adapter  *adapter;       /* sequence 1 has it; NULL: there is only sequence 0 */
     qsf_sampler  *sampler;       /* with qsf-run's defaults */
     int32_t      *ids;           /* of the longest prompt or depth */
+    bool          on_gpu;        /* some layers are */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
     bench_limits  limits;        /* of the machine; zeros if not asked for */
@@ -85,6 +87,15 @@ static qsf_status bench_adapter_open(model_bench *b, qsf_context_options *o)
     return st;
 }
 
+/* Layers on a GPU; the first context with some prints its name. */
+static int bench_device(model_bench *b)
+{
+    qsf_device_use use = { .size = sizeof use };
+    const int code = device_begin(&b->set->gpu, b->context, b->on_gpu ? NULL : stderr);
+    if (!code && !qsf_context_device(b->context, &use)) b->on_gpu = use.n_layers > 0;
+    return code;
+}
+
 static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_model_options mo;
@@ -104,6 +115,8 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     o.isa = isa;
     if (bench_adapter_open(b, &o)) return report(&b->error);
     if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
+    const int code = bench_device(b);
+    if (code) return code;
     const qsf_adapter_use use = { b->adapter, 1 };
     if (b->adapter && (b->error.status = qsf_seq_set_adapters(b->context, 1, &use, 1)))
         return report_context(b->context, b->error.status);
@@ -115,7 +128,8 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     b->work = bench_work_of(b->model);
     b->row.threads = st.n_threads;
     b->row.memory = plan.total;
-    snprintf(b->row.isa, sizeof b->row.isa, "%s", st.isa);
+    /* figures of a GPU are not compared with those of the CPU */
+    snprintf(b->row.isa, sizeof b->row.isa, b->on_gpu ? "%.18s+gpu" : "%s", st.isa);
     return EXIT_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct bench_settings {
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
     qsf_context_options context; /* --ram-budget, --batch-size, --kv-type */
+    device_settings gpu;
     long long     reps, buffer_mb, positions;
     double        tolerance;
     bool          load, parts, operations, kernels, limits, json, csv;

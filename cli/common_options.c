@@ -105,6 +105,8 @@ static const option speed_rows[] = {
     CONTEXT("--f32", NULL),
 };
 
+#undef AT
+#define AT(member) offsetof(device_settings, member)
 static const option device_rows[] = {
     OPTION_HEADING("device", "GPU (docs/webgpu.md)"),
     { OPTION_CHOICE, "--device", NULL, AT(device), 0, 0, "cpu|gpu",
@@ -112,6 +114,8 @@ static const option device_rows[] = {
       "library that QSF_WEBGPU_LIB names", "cpu" },
     { OPTION_INT, "-ngl --gpu-layers --n-gpu-layers", "N", AT(gpu_layers), -1, 1e9, NULL,
       "with --device gpu: at most N layers there; -1 for all", "-1" },
+    { OPTION_NUMBER, "--gpu-memory", "MB", AT(gpu_memory), 0, 1e9, NULL,
+      "with --device gpu: at most this much memory there; as many layers as fit; 0 for no limit", "0" },
 };
 #undef AT
 #undef CONTEXT
@@ -169,11 +173,13 @@ bool common_parse(const option_program *p, void *into, const about_settings *a, 
     return false;
 }
 
+void device_defaults(device_settings *g) { *g = (device_settings){ .device = "cpu", .gpu_layers = -1 }; }
+
 void common_defaults(common_settings *c)
 {
-    *c = (common_settings){ .io = "auto", .i2s_layout = "auto", .check = "first",
-                            .device = "cpu", .gpu_layers = -1, .draft = -1,
+    *c = (common_settings){ .io = "auto", .i2s_layout = "auto", .check = "first", .draft = -1,
                             .reasoning_budget = -1 };
+    device_defaults(&c->gpu);
     qsf_context_defaults(&c->context);
     qsf_sampler_defaults(&c->sampler);
 }

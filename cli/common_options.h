@@ -6,13 +6,20 @@
 
 #include "options.h"
 
+/* Layers on a GPU: devices.h. */
+typedef struct device_settings {
+    const char *device;             /* "cpu" or "gpu" */
+    long long   gpu_layers;         /* at most; -1: all */
+    double      gpu_memory;         /* MB at most; 0: no limit */
+} device_settings;
+void device_defaults(device_settings *g);
+
 typedef struct common_settings {
     const char *template_name, *template_kwargs, *io, *i2s_layout, *check;
     qsf_context_options context;
     qsf_sampler_options sampler;
     option_list lora, logit_bias, ban, dry_breaker;
-    const char *device;             /* "cpu" or "gpu" */
-    long long   gpu_layers;         /* at most; -1: all */
+    device_settings gpu;
     long long   max_tokens;
     long long   draft;              /* -1: the program chooses */
     long long   reasoning_budget;   /* -1: no limit */
@@ -25,9 +32,9 @@ typedef struct about_settings {
 } about_settings;
 typedef struct program_settings { trace_settings trace; about_settings about; } program_settings;
 
-/* Parts of a program's table.  base: offset of its common_settings, or in the part that ends the
- * table of its program_settings (COMMON_PROGRAM); qsf-mpi, which does not trace, has about_settings
- * (COMMON_ABOUT). */
+/* Parts of a program's table.  base: offset of its common_settings; of its device_settings
+ * (COMMON_DEVICE); or in the part that ends the table of its program_settings (COMMON_PROGRAM);
+ * qsf-mpi, which does not trace, has about_settings (COMMON_ABOUT). */
 typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING, COMMON_MEMORY,
                            COMMON_SPEED, COMMON_DEVICE, COMMON_PROGRAM, COMMON_ABOUT } common_part;
 option_part common_options(common_part part, size_t base);

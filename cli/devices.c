@@ -41,31 +41,55 @@ int run_devices(void)
     return EXIT_OK;
 }
 
-static void device_log(qsf_context *c, FILE *log)
+static unsigned long long device_mb(uint64_t bytes) { return (unsigned long long)(bytes / 1000000); }
+
+static void device_note(qsf_context *c, char note[DEVICE_NOTE])
 {
-    qsf_device_use use = { .size = sizeof use };
-    if (!log || qsf_context_device(c, &use)) return;
-    fprintf(log, "layers %u to %u%s on %s, %llu MB there", (unsigned)use.first,
-            (unsigned)(use.first + use.n_layers - 1), use.head ? " and the head" : "", use.name,
-            (unsigned long long)(use.bytes / 1000000));
-    fprintf(log, use.left[0] ? "; others on the CPU (%s)\n" : "\n", use.left);
+    qsf_device_use u = { .size = sizeof u };
+    if (qsf_context_device(c, &u)) return;
+    int n = snprintf(note, DEVICE_NOTE, "layers %u to %u%s on %s: weights %llu MB, KV cache %llu MB, "
+                     "batch %llu MB", (unsigned)u.first, (unsigned)(u.first + u.n_layers - 1),
+                     u.head ? " and the head" : "", u.name, device_mb(u.weights), device_mb(u.kv),
+                     device_mb(u.batch));
+    if (u.left[0] && n > 0 && n < DEVICE_NOTE)
+        snprintf(note + n, DEVICE_NOTE - (size_t)n, "; others on the CPU (%s)", u.left);
 }
 
-int device_begin(const common_settings *c, qsf_context *context, FILE *log)
+qsf_status device_use(const device_settings *g, qsf_context *c, char note[DEVICE_NOTE], qsf_error *err)
 {
     qsf_devices *found = NULL;
-    qsf_error err;
-    if (strcmp(c->device, "gpu") != 0) {
-        if (c->gpu_layers >= 0) fprintf(stderr, "--gpu-layers has no effect here: it needs --device gpu\n");
-        return EXIT_OK;
+    note[0] = 0;
+    if (strcmp(g->device, "gpu") != 0) {
+        if (g->gpu_layers >= 0 || g->gpu_memory > 0)
+            fprintf(stderr, "%s has no effect here: it needs --device gpu\n",
+                    g->gpu_layers >= 0 ? "--gpu-layers" : "--gpu-memory");
+        return QSF_OK;
     }
-    if (!c->gpu_layers) return EXIT_OK;
-    if (qsf_devices_open(NULL, NULL, &found, &err)) return report(&err);
-    const uint32_t most = c->gpu_layers < 0 ? UINT32_MAX : (uint32_t)c->gpu_layers;
-    const qsf_status st = qsf_context_use_device(context, found, 0, most);
-    if (st) err = (qsf_error){ .status = st };
-    if (st) snprintf(err.text, sizeof err.text, "--device gpu: %s", qsf_last_error(context));
-    else device_log(context, log);
+    if (!g->gpu_layers) return QSF_OK;
+    qsf_status st = qsf_devices_open(NULL, NULL, &found, err);
+    if (st) return st;
+    const uint32_t most = g->gpu_layers < 0 ? UINT32_MAX : (uint32_t)g->gpu_layers;
+    st = qsf_context_use_device(c, found, 0, most, (uint64_t)(g->gpu_memory * 1e6));
     qsf_devices_close(found);
-    return st ? report(&err) : EXIT_OK;
+    if (st == QSF_E_CORRUPT || st == QSF_E_MEMORY || st == QSF_E_IO) {
+        /* a defect, a full or a lost GPU: the answer is the same without it */
+        fprintf(stderr, "warning: --device gpu: %s; all layers stay on the CPU\n", qsf_last_error(c));
+        return QSF_OK;
+    }
+    if (!st) {
+        device_note(c, note);
+        return QSF_OK;
+    }
+    *err = (qsf_error){ .status = st };
+    snprintf(err->text, sizeof err->text, "--device gpu: %s", qsf_last_error(c));
+    return st;
+}
+
+int device_begin(const device_settings *g, qsf_context *context, FILE *log)
+{
+    char note[DEVICE_NOTE];
+    qsf_error err;
+    if (device_use(g, context, note, &err)) return report(&err);
+    if (log && note[0]) fprintf(log, "%s\n", note);
+    return EXIT_OK;
 }

@@ -73,9 +73,8 @@ static const option bench_rows[] = {
       "compare with an earlier --json output; exit code 1 if a figure is slower", NULL },
     { OPTION_NUMBER, "--tolerance", "PERCENT", AT(tolerance), 0, 100, NULL,
       "with --compare: slowdown that still counts as equal", "5" },
-
-    OPTION_HEADING("about", "Diagnostics and help"),
 };
+static const option bench_about_rows[] = { OPTION_HEADING("about", "Diagnostics and help") };
 #undef AT
 #undef CONTEXT
 
@@ -166,8 +165,10 @@ int main(int argc, char **argv)
     trace_files *files;
     terminal_init();
     qsf_context_defaults(&set.context);
+    device_defaults(&set.gpu);
     const option_part parts[] = {
-        OPTION_PART(bench_rows, 0), common_options(COMMON_PROGRAM, offsetof(bench_settings, program)),
+        OPTION_PART(bench_rows, 0), common_options(COMMON_DEVICE, offsetof(bench_settings, gpu)),
+        OPTION_PART(bench_about_rows, 0), common_options(COMMON_PROGRAM, offsetof(bench_settings, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_BENCH_",
                                      "qsf-bench", &bench_page };

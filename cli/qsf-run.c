@@ -159,7 +159,7 @@ static option_program run_options_program(option_part *parts)
         OPTION_PART(run_chat_rows, 0), common_options(COMMON_ANSWER, base), OPTION_PART(run_answer_rows, 0),
         common_options(COMMON_SAMPLING, base), common_options(COMMON_MEMORY, base),
         common_options(COMMON_SPEED, base), OPTION_PART(run_speed_rows, 0),
-        common_options(COMMON_DEVICE, base),
+        common_options(COMMON_DEVICE, base + offsetof(common_settings, gpu)),
         common_options(COMMON_LORA, base), OPTION_PART(run_rest_rows, 0),
         common_options(COMMON_PROGRAM, offsetof(run_settings, program)),
     };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "options.h"
 #include "run.h"
 #include "serve.h"
@@ -136,7 +137,7 @@ static const option_page serve_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { SERVE_PARTS = 11 };
+enum { SERVE_PARTS = 12 };
 static option_program serve_program(option_part *parts)
 {
     const size_t base = offsetof(serve_asked, common);
@@ -145,6 +146,7 @@ static option_program serve_program(option_part *parts)
         OPTION_PART(serve_network_rows, 0), common_options(COMMON_TEMPLATE, base),
         common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
         common_options(COMMON_MEMORY, base), common_options(COMMON_SPEED, base),
+        common_options(COMMON_DEVICE, base + offsetof(common_settings, gpu)),
         OPTION_PART(serve_rest_rows, 0), common_options(COMMON_PROGRAM, offsetof(serve_asked, program)),
     };
     memcpy(parts, all, sizeof all);
@@ -303,6 +305,15 @@ static qsf_status serve_sampler(const void *user, const qsf_model *m, qsf_sample
     return common_sampler(user, m, s, err ? err : &own);
 }
 
+static qsf_status serve_device(const void *user, qsf_context *c, qsf_error *err)
+{
+    const serve_asked *a = user;
+    char note[DEVICE_NOTE];
+    const qsf_status st = device_use(&a->common.gpu, c, note, err);
+    if (note[0] && !a->quiet) fprintf(stderr, "%s\n", note);
+    return st;
+}
+
 static int serve_as_asked(const serve_asked *a, const option_list *rest, int argc, char **argv)
 {
     qsf_error err;
@@ -316,7 +327,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .steps = (unsigned)a->steps, .session_s = (unsigned)a->session,
                     .cache_file = a->cache_file, .cache_disk = (uint64_t)(a->cache_disk * 1e6),
                     .cache_disk_dir = a->cache_disk_dir, .draft = c->draft > 0 ? (unsigned)c->draft : 0,
-                    .pooling = pooling_named(a->pooling) },
+                    .pooling = pooling_named(a->pooling), .device = serve_device, .device_user = a },
         .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens, .strict = a->strict,
                       .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,
                       .prepare = serve_sampler, .user = c },

@@ -156,7 +156,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
         st = qsf_context_new(s->model, &co, &s->context, &s->error);
     }
     if (st) return report(&s->error);
-    if ((code = device_begin(&set->common, s->context, set->verbose ? stderr : NULL))) return code;
+    if ((code = device_begin(&set->common.gpu, s->context, set->verbose ? stderr : NULL))) return code;
     if ((code = adapters_use(s, co.n_seqs)) || session_embeds(set)) return code;
     if ((code = sampling_open(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);

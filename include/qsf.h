@@ -565,21 +565,32 @@ typedef struct qsf_device_use {
     size_t   size;           /* set by the caller: sizeof(qsf_device_use) */
     uint32_t first, n_layers;       /* layers first to first + n_layers - 1; 0: none */
     bool     head;           /* the final norm and logits, too */
-    uint64_t bytes;          /* of the GPU's memory that are in use: weights, keys and values, the batch */
+    uint64_t weights, kv, batch;    /* bytes of the GPU's memory that they take when all weights are there */
+    uint64_t bytes;          /* of them that are in use */
     char     name[128];      /* the GPU's; "" without one */
     char     left[160];      /* why other layers stay on the CPU: "layer 3: its mixer"; "" if none does */
 } qsf_device_use;
 /* Computes layers of a new context on GPU i of the list: the longest run of layers that it can
- * compute, at most n_layers (the last ones), whose weights go there when a batch first needs them;
- * their keys and values are there, too.  Everything else stays on the CPU.  Not with f32, shares of
- * layers, early_exit, quality below 1, kv_heavy or adapters.
+ * compute, at most n_layers of them, and no more than fit into `memory` bytes there (0: no limit);
+ * the last ones.  Their keys and values are there, too; their weights go there when a batch first
+ * needs them.  Everything else stays on the CPU.  Not with f32, shares of layers, early_exit,
+ * quality below 1, kv_heavy or adapters.
  *
  * QSF_E_ARGUMENT      the context has computed something, or uses a GPU already; or n_layers is 0
  * QSF_E_NOT_FOUND     i is past the last device
- * QSF_E_UNSUPPORTED   the device cannot compute this model, as the message says.  After every
- *                     error the context works without it
- * QSF_E_MEMORY, QSF_E_IO   the device is full, or lost */
-QSF_API qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers);
+ * QSF_E_UNSUPPORTED   the device cannot compute this model, as the message says
+ * QSF_E_BUDGET        memory has no room for a single layer
+ * QSF_E_CORRUPT       the device computes something else than the CPU, or does not compile what it
+ *                     should; the message names it and the case
+ * QSF_E_MEMORY, QSF_E_IO   the device is full, or lost
+ *
+ * After every error the context works without it.  A device that fails later, or gives values
+ * that are not finite, is given up with a warning in the model's log: from then on the CPU computes
+ * its layers, and first what the device had of the sequences.  A batch then takes longer.  It
+ * fails, with QSF_E_IO, only if positions cannot be computed again, because a window has dropped
+ * others or the model's layers keep state; its sequences are empty then. */
+QSF_API qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers,
+                                          uint64_t memory);
 /* What of the context is on a GPU.
  *
  * QSF_E_ARGUMENT   out->size does not match the struct */

@@ -151,6 +151,10 @@ export class Conversation {
         `${this.#variant}: relaxed SIMD gives wrong sums since this engine has ` +
         'optimised it; load with relaxed: false');
   }
+  #leaveGpu() {
+    this.#warn(`${this.#gpu.about(this.#context).reason}; all layers are on the CPU now`);
+    this.#gpu = undefined;
+  }
   async #pause() {
     if (performance.now() - this.#breathed < YIELD_MS) return;
     await breathe();
@@ -163,6 +167,7 @@ export class Conversation {
     for (;;) {
       const missing = this.#transport.expecting();
       const result = step(), status = result & 255;
+      if (this.#gpu?.gone) this.#leaveGpu();
       if (status === OK) return;
       if (status !== PENDING) this.#memory.check(status, handle);
       stepped?.();

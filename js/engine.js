@@ -24,6 +24,7 @@ export class Engine {
   #model; #context;             // the module's handles
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
+  #side;                        // the module that uses it
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
@@ -93,7 +94,6 @@ export class Engine {
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
   }
-  get hasGpu() { return this.#gpu !== undefined; }
   get isShared() { return this.variant.endsWith('threads'); }
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
@@ -140,6 +140,7 @@ export class Engine {
       const side = await GpuModule.start(module, this.#memory, gpu);
       side.use(this.#context, status => this.#memory.check(status, this.#context));
       const {layers, reason} = side.about(this.#context);
+      this.#side = side;
       this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason};
       return side;
     } catch (error) {
@@ -194,7 +195,8 @@ export class Engine {
   }
   stats() {
     const numbers = this.#numbers([...STATS, 'samplingNs']);
-    return {...numbers, cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
+    return {...numbers, gpuLayers: this.#side?.about(this.#context).layers ?? 0,
+      cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
   }
 }
 

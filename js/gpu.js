@@ -312,26 +312,25 @@ class Gpu {
       this.#objects[to].buffer, toAt, length));
   }
 
-  #wrongDispatch(list, i) {
-    const [id, group, ...counts] = list.subarray(5 * i, 5 * i + 5), most = this.info.maxGroups;
-    const pipeline = this.#object(id, 'pipeline');
-    if (!pipeline?.pipeline || pipeline.pending || pipeline.status)
-      return `dispatch ${i}: ${id} is not a pipeline that is ready`;
-    if (this.#object(group, 'group')?.bindings !== pipeline.bindings)
-      return `dispatch ${i}: ${group} is not a bind group for pipeline ${id}`;
-    return counts.every(n => n <= most) ? ''
-      : `dispatch ${i}: ${counts.join(' x ')} workgroups; at most ${most} each`;
+  /* A pass has hundreds: nothing is allocated for them. */
+  #wrongDispatch(list, at) {
+    const pipeline = this.#objects[list[at]], group = this.#objects[list[at + 1]], most = this.info.maxGroups;
+    if (pipeline?.kind !== 'pipeline' || !pipeline.pipeline || pipeline.pending || pipeline.status)
+      return `dispatch ${at / 5}: ${list[at]} is not a pipeline that is ready`;
+    if (group?.kind !== 'group' || group.bindings !== pipeline.bindings)
+      return `dispatch ${at / 5}: ${list[at + 1]} is not a bind group for pipeline ${list[at]}`;
+    return list[at + 2] <= most && list[at + 3] <= most && list[at + 4] <= most ? ''
+      : `dispatch ${at / 5}: ${list.slice(at + 2, at + 5).join(' x ')} workgroups; at most ${most} each`;
   }
 
   /** list: a Uint32Array with pipeline, group, x, y and z of each dispatch. */
   submit(list) {
-    const n = list.length / 5;
     if (this.#usable()) return E_IO;
-    for (let i = 0; i < n; i++) {
-      const wrong = this.#wrongDispatch(list, i);
+    for (let at = 0; at < list.length; at += 5) {
+      const wrong = this.#wrongDispatch(list, at);
       if (wrong) return this.#refuse(wrong);
     }
-    return n ? this.#encode(encoder => {
+    return list.length ? this.#encode(encoder => {
       const pass = encoder.beginComputePass();
       let pipeline = 0, group = 0;
       for (let at = 0; at < list.length; at += 5) {

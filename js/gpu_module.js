@@ -51,6 +51,8 @@ const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 export class GpuModule {
   #gpu; #memory; #x;
   #waits;                       // a promise for what the last poll or read was told to wait for
+  /** Whether the engine has given the GPU up. */
+  gone = false;
   #kept;                        // buffer -> its bytes, or a status, while reads have to be answered at once
 
   /** module: compiled for the variant that runs in memory. The Gpu is this module's from now on. */
@@ -151,7 +153,10 @@ export class GpuModule {
       },
       state: () => gpu.state(),
       lose: () => gpu.lose(),
-      close: () => gpu.close(),
+      close: () => {
+        this.gone = true;
+        void gpu.close();
+      },
     };
   }
 }

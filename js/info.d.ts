@@ -98,6 +98,8 @@ export interface Stats {
   readonly expertsRead: number; readonly expertsBytes: number;
   /** Tokens whose keys and values are kept for the next prompt with the same beginning. */
   readonly cachedTokens: number;
+  /** Layers that are on a GPU now: 0 after it failed. */
+  readonly gpuLayers: number;
   /** The module's memory. */
   readonly memoryBytes: number;
 }

@@ -27,7 +27,7 @@ class Stop {
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
  * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work too */
 export function serve(host) {
-  let engine, source, warnings, stored = 0;
+  let engine, source, chosen, warnings, stored = 0;
   const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
   const adapters = new Map();   // by number: {place, users, freed}; users: answers
@@ -45,6 +45,7 @@ export function serve(host) {
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
       {progress, warning: warn});
     const {cache, timeout, memory, estimate} = options;
+    chosen = estimate ? undefined : chosenGpu(options.device, host.gpu);        // while the file is opened
     await source.open?.(from, {cache, timeout, memory, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
@@ -58,7 +59,7 @@ export function serve(host) {
       warnings.push(...engine.warnings);
       return estimated;
     }
-    await engine.context({...options, threads: 0}, await chosenGpu(options.device, host.gpu));
+    await engine.context({...options, threads: 0}, await chosen);
     warnings.push(...engine.warnings);
     const info = engine.info();
     await source.settle?.(engine.reading);
@@ -71,8 +72,9 @@ export function serve(host) {
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     for (const stop of refining) stop.abort();
-    if (engine?.hasGpu) host.post({ending: GPU_MS});
-    await engine?.end();
+    const gpu = (await chosen)?.gpu;
+    if (gpu) host.post({ending: GPU_MS});
+    await Promise.all([engine?.end(), gpu?.close()]);
     await source?.close();
   }
   /* After end(), if this worker stays alive. */

@@ -165,6 +165,14 @@ static void engine_take_kept(serve_engine *e, uint32_t n_ctx)
                 "file is ignored: %s\n", e->o.cache_file, n, err.text);
 }
 
+static void engine_device(serve_engine *e)
+{
+    qsf_device_use u = { .size = sizeof u };
+    if (qsf_context_device(e->context, &u) || !u.n_layers) return;
+    snprintf(e->facts.device, sizeof e->facts.device, "%.100s, layers %u to %u%s", u.name, (unsigned)u.first,
+             (unsigned)(u.first + u.n_layers - 1), u.head ? " and the head" : "");
+}
+
 static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
@@ -175,9 +183,11 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     qsf_model_get_info(m, &info);
     engine_asks(&e->o);
     if (qsf_context_new(m, &e->o.context, &e->context, err) || !engine_behind(e, err)) return false;
+    if (e->o.device && e->o.device(e->o.device_user, e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
                               .slots = e->o.slots, .planned = plan.total + disk.staging };
+    engine_device(e);
     /* Beyond its training length a model's answers make no sense. */
     if (info.n_ctx_train && info.n_ctx_train < plan.n_ctx) e->facts.n_seq = info.n_ctx_train;
     if (plan.kv_window) e->facts.n_seq = 1u << 24;

@@ -32,6 +32,9 @@ typedef struct serve_engine_options {
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
     const qsf_behind *behind;         /* where the layers after the model's are; NULL: it has all */
+    /* Moves layers of a new context to a GPU; NULL: none. */
+    qsf_status (*device)(const void *user, qsf_context *c, qsf_error *err);
+    const void *device_user;
     void (*turn)(void);               /* called when its thread checks for jobs; NULL: nothing */
 } serve_engine_options;
 
@@ -90,6 +93,7 @@ typedef struct serve_facts {
     uint32_t n_ctx, n_seq, n_batch, slots;     /* n_seq: positions of one sequence */
     bool     whole;                            /* an encoder: an input is computed in one batch */
     uint64_t planned;                      /* bytes */
+    char     device[160];                  /* the GPU, and which layers it computes; "": none */
 } serve_facts;
 
 /* Makes the context and starts the thread.  NULL: *err says why.  wake_fd: where a byte is written

@@ -14,7 +14,9 @@ void engine_show(serve_engine *e)
                                        [BRANCH_PAUSED] = SLOT_PAUSED, [BRANCH_OVER] = SLOT_IDLE };
     const scheduler *s = &e->schedule;
     qsf_stats stats = { .size = sizeof stats };
+    qsf_device_use use = { .size = sizeof use };
     qsf_context_get_stats(e->context, &stats);
+    if (!qsf_context_device(e->context, &use)) metric_set(&e->metrics->gpu_layers, use.n_layers);
     scheduler_show(&e->schedule);
     metric_set(&e->metrics->streamed_bytes_total, stats.bytes_read);
     for (unsigned i = 0; i < s->slots; i++) {

@@ -54,6 +54,7 @@
     X(kv_positions, "gauge", "Positions of all sequences") \
     X(kv_block_positions, "gauge", "Positions per block") \
     X(kept_sequences, "gauge", "Cached sequences") \
+    X(gpu_layers, "gauge", "Layers that a GPU computes") \
     X(adapters, "gauge", "Adapters in memory") \
     X(adapter_bytes, "gauge", "Their bytes") \
     X(swap_sequences, "gauge", "Sequences on disk") \

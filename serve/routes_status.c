@@ -164,6 +164,10 @@ void route_props(const route_call *call)
     text_json_str(&f->out, front_template(f, m));
     if (ready) write_token(m->model, "bos_token", qsf_token_bos(m->model), &f->out);
     if (ready) write_token(m->model, "eos_token", qsf_token_eos(m->model), &f->out);
+    if (ready && serve_engine_facts(m->engine)->device[0]) {
+        text_str(&f->out, ",\"device\":");
+        text_json_str(&f->out, serve_engine_facts(m->engine)->device);
+    }
     text_format(&f->out, ",\"modalities\":{\"vision\":false,\"audio\":false},\"is_sleeping\":%s,"
                 "\"build_info\":", ready ? "false" : "true");
     text_json_str(&f->out, qsf_version());

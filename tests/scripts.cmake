@@ -100,6 +100,10 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
         qsf_script(${name} 900 serve/${name}.py $<TARGET_FILE:qsf-serve>)
         list(APPEND serve_tests ${name})
     endforeach()
+    if(NOT QSF_SANITIZE)        # WebGPU's drivers leak
+        qsf_script(serve_device_test 600 serve/serve_device_test.py $<TARGET_FILE:qsf-serve>
+            $<TARGET_FILE:qsf-bench> $<TARGET_FILE:qsf-run> "${work}/serve_device")
+    endif()
     qsf_script(serve_lora_test 900 serve/serve_lora_test.py $<TARGET_FILE:qsf-serve>
         --run $<TARGET_FILE:qsf-run>)
     list(APPEND serve_tests serve_lora_test)

@@ -189,6 +189,8 @@ static void step_chunks(qsf_device_maker *k, const qsf_wgsl_attend *a)
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_chunks(&t, a);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, "attention", &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test)
+        k->st = qsf_self_test_attention(k->b->test, a, &k->b->kv, k->err);
     qsf_device_step_group(k, s, ranges, 7);
 }
 

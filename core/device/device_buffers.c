@@ -8,6 +8,7 @@
 
 #include "wgsl/prompt_wgsl.h"
 
+enum { BUFFER_NS = 1000 * 1000 * 1000 };        /* of one wait */
 enum { SUMS_BYTES = 8 << 20 };  /* of chunks of attention, if groups of rows can do without */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
@@ -22,7 +23,7 @@ qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope)
 {
     qsf_device_range r = { b->of[QSF_DEVICE_ANGLES], 0, 0 };
     for (uint32_t i = 0; i <= rope; i++) {
-        r.at += qsf_round_up(r.len, b->d->info->binding_align);
+        r.at += qsf_round_up(r.len, b->align);
         r.len = QSF_MAX((uint64_t)b->rows * qsf_rope_half(&b->source->ropes[i]) * 8, 8);
     }
     return r;
@@ -60,10 +61,12 @@ static void input_sizes(qsf_device_buffers *b)
     b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
 }
 
-static void buffer_sizes(qsf_device_buffers *b)
+void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
+                              const qsf_kv_layout *kv, const qsf_device_info *info)
 {
-    const qsf_source *s = b->source;
-    const qsf_context_options *o = b->o;
+    *b = (qsf_device_buffers){ .source = s, .o = o, .kv = *kv, .n_blocks = qsf_kv_blocks_of(o),
+                               .rows = qsf_rows_most(o), .align = info->binding_align,
+                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
     const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .wide = b->kv.type == QSF_KV_F32,
                                 .room = (uint32_t)room };
@@ -72,7 +75,7 @@ static void buffer_sizes(qsf_device_buffers *b)
     input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
     b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
-    b->prompts &= qsf_wgsl_has_prompt(&a);
+    b->prompts &= rows >= QSF_DEVICE_GROUP && qsf_wgsl_has_prompt(&a);
     b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
     uint64_t *bytes = b->bytes;
@@ -100,14 +103,13 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
                                    qsf_error *err)
 {
     qsf_status st;
-    *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
-                               .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
+    qsf_device_buffers_sizes(b, s, o, kv, d->info);
+    b->d = d;
+    b->platform = p;
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;
     if ((st = d->buffer_new(d->user, QSF_DEVICE_UNIFORM, bytes, &b->numbers, err))) return st;
-    buffer_sizes(b);
     for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES; i++) {
         if (!b->bytes[i]) continue;
         if (b->bytes[i] > d->info->max_binding)
@@ -136,6 +138,26 @@ qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_devi
 {
     b->total += bytes;
     return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
+}
+
+/* QSF_PENDING: the host must not wait. */
+qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    qsf_error why = { 0 };
+    qsf_status st = id ? d->poll(d->user, id, &why) : QSF_OK;
+    while (st == QSF_PENDING && d->wait) st = d->wait(d->user, id, BUFFER_NS, &why);
+    if (st == QSF_E_MEMORY)
+        return qsf_fail(err, st, "%.200s: use fewer layers there (--gpu-layers), a smaller batch (-b) "
+                        "or context (-c)", why.text);
+    return st && st != QSF_PENDING ? qsf_fail(err, st, "%s", why.text) : st;
+}
+
+qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err)
+{
+    qsf_status st = qsf_device_buffer_there(b, b->numbers, err);
+    for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES && !st; i++) st = qsf_device_buffer_there(b, b->of[i], err);
+    return st;
 }
 
 void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)

@@ -3,7 +3,7 @@
 #ifndef QSF_DEVICE_BUFFERS_H
 #define QSF_DEVICE_BUFFERS_H
 
-#include "device/pipelines.h"
+#include "device/self_test.h"
 #include "layers/kv.h"
 #include "layers/rope.h"
 
@@ -14,7 +14,8 @@
 
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
-       QSF_DEVICE_STEPS = 40 /* of a layer, at most */ };
+       QSF_DEVICE_STEPS = 40 /* of a layer, at most */,
+       QSF_DEVICE_GROUP = 8 /* rows of attention that share what they read, at least */ };
 
 typedef enum qsf_device_name {
     QSF_DEVICE_X,               /* [rows][ld] floats: the residual stream */
@@ -53,6 +54,7 @@ typedef struct qsf_device_buffers {
     const qsf_rope *ropes;      /* of the context */
     uint32_t n_blocks;          /* of the KV cache */
     qsf_pipelines pipelines;
+    qsf_self_test *test;        /* takes the shaders that are compiled; NULL: it has passed */
     qsf_device_id of[QSF_N_DEVICE_NAMES];
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
@@ -62,6 +64,7 @@ typedef struct qsf_device_buffers {
     uint32_t sums;              /* chunks of all rows, at most */
     bool     prompts;           /* attention of groups of rows is possible */
     uint64_t entries;           /* of the table */
+    uint64_t align;             /* of bindings */
     qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;
@@ -72,7 +75,13 @@ typedef struct qsf_device_buffers {
 qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p, const qsf_device *d,
                                    const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *kv,
                                    qsf_error *err);
+/* The sizes alone, without a device. */
+void       qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
+                                    const qsf_kv_layout *kv, const qsf_device_info *info);
 void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
+/* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
+qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);
+qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err);       /* of all */
 /* A new buffer; who makes it releases it. */
 qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
 /* Room for the numbers of a dispatch. */

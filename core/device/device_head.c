@@ -32,7 +32,7 @@ static uint64_t strip_bytes(const qsf_matrix *m)
 }
 
 /* Parts of the matrix that the device can bind, at most. */
-static uint32_t part_rows(const qsf_device_buffers *b, const qsf_matrix *m)
+static uint32_t head_part_rows(const qsf_device_buffers *b, const qsf_matrix *m)
 {
     const uint64_t strips = QSF_MAX(b->d->info->max_binding / strip_bytes(m), 1);
     return (uint32_t)QSF_MIN(strips * QSF_TILE_ROWS, m->t.rows);
@@ -43,15 +43,15 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
     const qsf_hparams *hp = &b->source->hp;
     const uint64_t logits = (uint64_t)b->o->n_logits * b->head_ld * sizeof(float);
     if (s->streamed || b->o->head != QSF_HEAD_EXACT) return false;
-    if (hp->flow == QSF_FLOW_SUMS || hp->n_classes) return false;
+    if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
-    return qsf_ceil_div(w->m.t.rows, part_rows(b, &w->m)) < QSF_DEVICE_STEPS;
+    return qsf_ceil_div(w->m.t.rows, head_part_rows(b, &w->m)) < QSF_DEVICE_STEPS;
 }
 
 static void head_list(qsf_device_maker *k, const head_weights *w)
 {
-    const uint32_t rows = part_rows(k->b, &w->m);
+    const uint32_t rows = head_part_rows(k->b, &w->m);
     const uint64_t strip = strip_bytes(&w->m), row = w->m.t.bytes / w->m.t.rows;
     qsf_device_rows in = { .name = "final norm", .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
                            .ld = k->b->ld };

@@ -226,6 +226,14 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
     return k.st;
 }
 
+qsf_status qsf_device_layer_there(const qsf_device_buffers *b, const qsf_device_layer *l, qsf_error *err)
+{
+    qsf_status st = qsf_device_buffer_there(b, l->kv, err);
+    if (!st) st = qsf_device_buffer_there(b, l->vectors, err);
+    for (uint32_t i = 0; i < l->n_weights && !st; i++) st = qsf_device_buffer_there(b, l->weights[i], err);
+    return st;
+}
+
 void qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l)
 {
     const qsf_device *d = b->d;

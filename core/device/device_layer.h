@@ -68,6 +68,8 @@ qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, u
 /* Brings a layer's weights to the device and makes its list. */
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err);
+/* Waits until its buffers are there: qsf_device_buffer_there. */
+qsf_status qsf_device_layer_there(const qsf_device_buffers *b, const qsf_device_layer *l, qsf_error *err);
 void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);
 /* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
 void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,

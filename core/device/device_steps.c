@@ -185,6 +185,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, x->name, &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test) k->st = qsf_self_test_rows(k->b->test, r, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
@@ -311,13 +312,30 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
+/* Of the variants those that answers and prompts need most; all have the same decoder.  Of those
+ * that do more than a product a plain one. */
+static qsf_status test_product(const qsf_device_buffers *b, const qsf_device_step *s, qsf_error *err)
+{
+    const qsf_wgsl_product *own = &s->product;
+    const bool plain = !s->fused && !own->gated && !own->scaled;
+    qsf_wgsl_product p = { .form = own->form, .block = own->block };
+    if (plain) p.bias = own->bias, p.add = own->add;
+    qsf_status st = qsf_self_test_product(b->test, &p, err);
+    if (plain) p = *own;
+    p.rows = 1;
+    if (!plain) p.slices = 8;
+    return st ? st : qsf_self_test_product(b->test, &p, err);
+}
+
 /* The pipelines that a step's batches need; the first of them, if there was a time for all. */
 static void product_pipelines(qsf_device_maker *k, qsf_device_step *s)
 {
-    const uint32_t first = qsf_device_variant(s->of.least),
-        last = s->of.most ? qsf_device_variant(s->of.most) : QSF_DEVICE_VARIANTS - 1;
+    const uint32_t most = s->of.most ? QSF_MIN(s->of.most, k->b->rows) : k->b->rows;
+    const uint32_t first = qsf_device_variant(s->of.least), last = qsf_device_variant(most);
     for (uint32_t i = first; i <= (k->compiles ? last : first) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
+    if (!k->st && k->compiles && k->b->test && s->work == QSF_DEVICE_PRODUCT)
+        k->st = test_product(k->b, s, k->err);
 }
 
 /* The numbers of a product of floats. */

@@ -22,7 +22,7 @@ async function answers(all) {
   for (const options of all) {
     try {
       const model = await load(tinyModel({codes: true, seed: 38}),
-        {kv: 'f16', contextLength: 64, batch: 8, ...options});
+        {kv: 'f16', contextLength: 64, batch: 4, ...options});
       let text = '';
       for await (const part of model.generate('Once', {temperature: 0, maxTokens: 12})) text += part;
       got.push({...model.info.device, text});

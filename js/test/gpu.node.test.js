@@ -13,7 +13,7 @@ const DAWN = process.env.QSF_TEST_DAWN;
 const skip = DAWN ? false : 'no Dawn or no SwiftShader (tests/web/gpu.sh)';
 /* After this prompt the most likely token is always far ahead of the next one. */
 const MODEL = tinyModel({codes: true, seed: 38}), PROMPT = 'Once';
-const HOW = {threads: 1, kv: 'f16', contextLength: 64, batch: 8};
+const HOW = {threads: 1, kv: 'f16', contextLength: 64, batch: 4};     // few pipelines
 /* Its layers are larger than everything else. */
 const LAYERS = 12, LARGE = tinyModel({codes: true, seed: 38, layers: LAYERS});
 
@@ -90,6 +90,7 @@ describe('a GPU object', {skip}, () => {
     assert.equal(await answer(model), wanted);
     clearInterval(timer);
     assert.ok(ticks > 10, `${ticks} ticks`);
+    assert.equal((await model.stats()).gpuLayers, 2);
   });
   test('goes on from where a prompt agrees, and stops at a signal', async () => {
     const stop = new AbortController(), reason = new Error('enough');

@@ -187,7 +187,7 @@ test('the keyboard alone is enough', async t => {
     order.push(await focused(page));
   }
   assert.deepEqual(order, ['options', 'pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads',
-    'kv', 'load']);
+    'device', 'kv', 'load']);
   await page.keyboard.press('Enter');
   await ready(page);
   assert.equal(await focused(page), 'text');

@@ -37,6 +37,12 @@ class Embed(unittest.TestCase):
         self.assertEqual(len(got), len(TEXTS))
         for x in got: self.assertAlmostEqual(math.hypot(*x), 1, 5)
 
+    def test_verbose_prints_times_without_an_answer(self):
+        r = run(MODEL, "--embedding", "-v", "-p", TEXTS[0])
+        self.assertEqual((r.returncode, r.stdout.decode()), (0, self.embed("-p", TEXTS[0])))
+        self.assertIn(b"\nprompt   ", r.stderr)
+        self.assertNotIn(b"\nanswer   ", r.stderr)
+
     def test_a_text_is_the_same_alone(self):
         together = self.embed("-p", "\n".join(TEXTS)).splitlines()
         self.assertEqual(together, [self.embed("-p", t).strip() for t in TEXTS])

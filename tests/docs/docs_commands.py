@@ -263,6 +263,8 @@ BLOCKS = {
     # ---- docs/webgpu.md
     ("docs/webgpu.md", "qsf-run --device gpu"): Tried("tests/core/device/device_models_test.py",
                                                       '"--device", "gpu"'),
+    ("docs/webgpu.md", "qsf-serve --device gpu"): Tried("tests/serve/serve_device_test.py",
+                                                        '"--device", "gpu"'),
     ("docs/webgpu.md", "const model = await load(url, {device"): Tried(
         "js/test/gpu.browser.test.js", "[{device: 'cpu'}, {}, {device: 'gpu', threads: 1}"),
     ("docs/webgpu.md", "await load(path, {gpu"): Tried("js/test/gpu.node.test.js", "{...HOW, gpu: DAWN}"),

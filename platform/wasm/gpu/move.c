@@ -20,7 +20,7 @@ GPU_EXPORT("use") int32_t gpu_use(uint32_t context, uint32_t n_layers)
     flat_context *c = qsf_flat_context_at(context);
     qsf_devices one = { .source = "WebGPU", .n = 1, .open = one_open, .close = one_close };
     if (!c) return QSF_E_ARGUMENT;
-    return (int32_t)qsf_flat_said(&c->o, qsf_context_use_device(c->context, &one, 0, n_layers));
+    return (int32_t)qsf_flat_said(&c->o, qsf_context_use_device(c->context, &one, 0, n_layers, 0));
 }
 
 /* qsf_context_device: how many layers are on the GPU, in how many bytes; why others are not. */

@@ -141,7 +141,7 @@ static int model(const char *path, qsf_devices *devices)
     p.width = p.info.encoder ? p.info.n_embd : p.info.n_vocab;
     if (contexts(&p, m)) {
         code = failed(name, why.text);
-    } else if (qsf_context_use_device(p.c[GPU], devices, 0, UINT32_MAX)) {
+    } else if (qsf_context_use_device(p.c[GPU], devices, 0, UINT32_MAX, 0)) {
         printf("%s: none on the GPU: %s\n", name, qsf_last_error(p.c[GPU]));
     } else if (qsf_context_device(p.c[GPU], &use) || batches(&p)) {
         for (int k = 0; k < N_CONTEXTS; k++) code |= failed(name, qsf_last_error(p.c[k]));

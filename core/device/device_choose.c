@@ -1,0 +1,170 @@
+/* Layers for a device.
+ * SPDX-License-Identifier: MIT */
+#include "device/device_choose.h"
+
+#include "model/part.h"
+
+/* ---- what is possible ---- */
+
+static const char *context_refused(const qsf_context *c)
+{
+    const qsf_context_options *o = &c->o;
+    if (qsf_part_shared(c->model->source)) return "shares of layers";
+    if (o->f32) return "f32";
+    if (o->act_quant != QSF_ACT_BLOCK) return "act-quant row";
+    if (o->early_exit > 0) return "early-exit";
+    if (o->quality < 1) return "quality below 1";
+    if (o->kv_heavy) return "kv-heavy";
+    if (o->first_stage) return "the first stage of a progressive file";
+    return c->lora.n_used ? "adapters" : NULL;
+}
+
+static uint64_t matrix_room(const qsf_matrix *m)
+{
+    const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    return m->form < 0 ? m->t.bytes : tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+}
+
+/* Bytes of a layer's matrices, and of the largest one. */
+static uint64_t layer_matrices(const qsf_source *s, uint32_t layer, uint64_t *largest)
+{
+    qsf_weights w;
+    uint64_t all = 0;
+    *largest = 0;
+    qsf_weights_describe(s, layer, &w);
+    for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
+        const uint64_t bytes = w.m[i].t.rows ? matrix_room(&w.m[i]) : 0;
+        all += bytes;
+        *largest = QSF_MAX(*largest, bytes);
+    }
+    return all;
+}
+
+/* Why the device does not compute a layer; "": it does. */
+static void layer_refused(const qsf_context *c, const qsf_device_info *info, uint32_t layer, char *why,
+                          size_t len)
+{
+    const qsf_source *s = c->model->source;
+    const char *what = qsf_device_layer_refused(s, layer, &c->o);
+    uint64_t largest;
+    why[0] = 0;
+    if (what) {
+        qsf_format(why, len, "layer %u: %s", (unsigned)layer, what);
+        return;
+    }
+    (void)layer_matrices(s, layer, &largest);
+    if (largest > info->max_binding)
+        qsf_format(why, len, "layer %u: a matrix of %llu MB, of which the GPU binds %llu MB",
+                   (unsigned)layer, (unsigned long long)(largest / 1000000),
+                   (unsigned long long)(info->max_binding / 1000000));
+}
+
+/* The longest run of layers that a device can compute.  left: the first of the others. */
+static void find_layers(const qsf_context *c, const qsf_device_info *info, qsf_device_choice *out)
+{
+    char why[sizeof out->left];
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < c->hp->n_layers; i++) {
+        layer_refused(c, info, i, why, sizeof why);
+        if (why[0] && !out->left[0]) memcpy(out->left, why, sizeof why);
+        if (why[0]) begin = i + 1;
+        else if (i + 1 - begin > out->end - out->first) out->first = begin, out->end = i + 1;
+    }
+}
+
+/* Layers that read keys of an earlier one, and that one, are on the same side. */
+static void keep_together(const qsf_source *s, qsf_device_choice *x)
+{
+    uint32_t read = 0;
+    while (read < s->hp.n_layers && !s->layers[read].kv_read) read++;
+    if (read == s->hp.n_layers || (x->first <= read && x->end == s->hp.n_layers)) return;
+    x->end = QSF_MAX(x->first, QSF_MIN(x->end, read));
+    if (!x->left[0]) qsf_format(x->left, sizeof x->left, "layers that read other layers' keys");
+}
+
+/* ---- memory ---- */
+
+/* Of the head, if it goes there with the last layer. */
+static void head_bytes(const qsf_context *c, uint64_t *weights, uint64_t *logits)
+{
+    const qsf_source *s = c->model->source;
+    *weights = *logits = 0;
+    if (!qsf_part_ends(s) || c->o.head != QSF_HEAD_EXACT || c->head_stream.streamed) return;
+    const qsf_matrix_place place = qsf_place_head(s);
+    if (!place.t) return;
+    *weights = place.t->bytes;
+    *logits = (uint64_t)c->o.n_logits * qsf_round_up(c->hp->n_vocab, QSF_TILE_ROWS) * sizeof(float);
+}
+
+/* With its norms and biases, of which there are some sixteen at most. */
+static uint64_t layer_weights(const qsf_device_buffers *b, uint32_t layer)
+{
+    uint64_t largest;
+    const uint64_t widest = QSF_MAX(QSF_MAX(b->ld, b->qkv_ld), b->ff_ld) * sizeof(float);
+    return layer_matrices(b->source, layer, &largest) + 16 * qsf_round_up(widest, b->align);
+}
+
+/* Fills in what [first, end) takes. */
+static void choice_bytes(const qsf_context *c, const qsf_device_buffers *b, qsf_device_choice *x)
+{
+    uint64_t head = 0, logits = 0;
+    if (x->end == c->hp->n_layers) head_bytes(c, &head, &logits);
+    x->batch = logits + (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
+    for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES; i++) x->batch += b->bytes[i];
+    x->kv = (x->end - x->first) * (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
+    x->weights = head;
+    for (uint32_t i = x->first; i < x->end; i++) x->weights += layer_weights(b, i);
+}
+
+static uint64_t choice_total(const qsf_device_choice *x) { return x->weights + x->kv + x->batch; }
+
+/* Leaves the first layers out until the rest fits. */
+static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, uint64_t memory,
+                             qsf_device_choice *x, qsf_error *err)
+{
+    const uint32_t first = x->first;
+    choice_bytes(c, b, x);
+    while (memory && choice_total(x) > memory && x->first + 1 < x->end) {
+        x->first++;
+        choice_bytes(c, b, x);
+    }
+    if (memory && choice_total(x) > memory)
+        return qsf_fail(err, QSF_E_BUDGET, "one layer needs %llu MB of the GPU's memory (weights %llu, "
+                        "keys and values %llu, batch %llu), the limit is %llu MB: raise it, or use a "
+                        "smaller context (-c) or batch (-b)",
+                        (unsigned long long)qsf_ceil_div(choice_total(x), 1000000),
+                        (unsigned long long)(x->weights / 1000000), (unsigned long long)(x->kv / 1000000),
+                        (unsigned long long)(x->batch / 1000000), (unsigned long long)(memory / 1000000));
+    if (x->first > first && !x->left[0])
+        qsf_format(x->left, sizeof x->left, "%u of %u layers fit into %llu MB", (unsigned)(x->end - x->first),
+                   (unsigned)(x->end - first), (unsigned long long)(memory / 1000000));
+    return QSF_OK;
+}
+
+qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, uint32_t n_layers,
+                             uint64_t memory, qsf_device_choice *out, qsf_error *err)
+{
+    const qsf_source *s = c->model->source;
+    const char *why = context_refused(c);
+    qsf_device_buffers b;
+    *out = (qsf_device_choice){ 0 };
+    if (why) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
+    find_layers(c, info, out);
+    keep_together(s, out);
+    if (out->first == out->end)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)", s->path,
+                        out->left);
+    if (out->end - out->first > n_layers) {
+        out->first = out->end - n_layers;
+        if (!out->left[0])
+            qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
+    }
+    qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv, info);
+    const qsf_status st = choice_fit(c, &b, memory, out, err);
+    if (st) return st;
+    keep_together(s, out);
+    choice_bytes(c, &b, out);
+    return out->first < out->end ? QSF_OK
+        : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers that read other layers' keys need more on the GPU",
+                   s->path);
+}

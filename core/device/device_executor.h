@@ -1,0 +1,48 @@
+/* The executor of a context with layers on a device.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DEVICE_EXECUTOR_H
+#define QSF_DEVICE_EXECUTOR_H
+
+#include "device/device_candidates.h"
+#include "device/device_choose.h"
+#include "device/device_head.h"
+#include "device/replay.h"
+
+typedef struct device_executor {
+    qsf_executor        base;
+    qsf_executor       *cpu;
+    const qsf_executor_table *cpu_does;
+    qsf_context        *c;
+    qsf_device         *d;
+    uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
+    qsf_device_choice   choice;         /* the same, and why others are not */
+    qsf_device_layer   *layers;         /* [end - first] */
+    uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
+    qsf_device_head     head;
+    qsf_device_candidates candidates;   /* of its logits */
+    qsf_device_buffers  b;
+    qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
+    size_t              n_list;
+    bool                all_ready;      /* no layer is still to be made */
+    float              *rows;           /* [rows][ld] on their way */
+    uint32_t           *words;          /* [max of the tables] on their way */
+    uint64_t            n_words;
+    bool                here;           /* the batch's rows are on the device; */
+    bool                together;       /* those that asked stand together, from first_asked on; */
+    bool                logits;         /* its logits are; */
+    bool                came;           /* they have come to the CPU; */
+    bool                few;            /* candidates of them are there; */
+    uint32_t            rows_read;      /* a bit for each row of logits that came alone */
+    uint32_t            first_asked;
+    qsf_device_id       read;           /* under way on a host that must not block; 0: none */
+    qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
+    uint64_t            mapped_at;
+    uint32_t            mapped_layer, mapped_block;     /* of the cache */
+    bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    qsf_replay          replay;
+    qsf_device_batch    batch;
+} device_executor;
+
+extern const qsf_executor_table qsf_device_executor_table;
+
+#endif

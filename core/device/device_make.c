@@ -1,0 +1,213 @@
+/* A context's layers move to a device, and back.
+ * SPDX-License-Identifier: MIT */
+#include "device/device_few.h"
+
+#include "model/part.h"
+
+/* ---- the end ---- */
+
+void qsf_device_forget(device_executor *e)
+{
+    if (e->d) e->d->release(e->d->user, e->read);
+    e->read = 0;
+}
+
+static uint64_t list_room(const device_executor *e)
+{
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+}
+
+/* All that is on the device, and the device. */
+static void device_release(device_executor *e)
+{
+    const qsf_platform *p = e->c->platform;
+    const uint64_t n = e->end - e->first;
+    qsf_device_forget(e);
+    qsf_device_head_done(&e->head, &e->b);
+    qsf_device_few_done(e);
+    for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
+    if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
+    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
+    e->c->fetch.elsewhere = NULL;
+    if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
+    if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
+    if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
+    qsf_self_test_free(e->b.test);
+    qsf_device_buffers_done(&e->b);
+    if (e->d) e->d->close(e->d->user);
+    *e = (device_executor){ .base = e->base, .cpu = e->cpu, .cpu_does = e->cpu_does, .c = e->c,
+                            .choice = e->choice, .replay = e->replay };
+}
+
+void qsf_device_executor_free(device_executor *e)
+{
+    const qsf_platform *p = e->c->platform;
+    device_release(e);
+    qsf_replay_done(&e->replay);
+    qsf_dealloc(p, e, sizeof *e);
+}
+
+/* The context is the CPU's alone again. */
+static void device_undo(device_executor *e)
+{
+    qsf_context *c = e->c;
+    c->executor = e->cpu;
+    c->tables.user = c->state.user = c->executor;
+    qsf_device_executor_free(e);
+}
+
+qsf_status qsf_device_flush(device_executor *e, qsf_error *err)
+{
+    const qsf_device_id to = e->mapped;
+    const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
+    uint8_t *own;
+    if (!to) return QSF_OK;
+    e->mapped = 0;
+    const qsf_status st = e->cpu_does->kv_map(e->cpu, e->mapped_layer, e->mapped_block, true, &own, err);
+    if (st) return st;
+    memcpy(own, e->words, n);
+    qsf_replay_kept(&e->replay, e->mapped_block);
+    return e->d->write(e->d->user, to, e->mapped_at, e->words, n, err);
+}
+
+qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
+{
+    qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
+    for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
+        st = qsf_device_layer_there(&e->b, &e->layers[i], err);
+    if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
+    if (st == QSF_PENDING) return QSF_OK;               /* a host that must not block: the next time */
+    if (!st) st = e->d->state(e->d->user, err);
+    e->unchecked = st != QSF_OK;
+    return st;
+}
+
+qsf_status qsf_device_fall(device_executor *e, qsf_error *err)
+{
+    qsf_error why = *err, ignored;
+    (void)qsf_device_flush(e, &ignored);
+    qsf_log(e->c->model, QSF_LOG_WARN, "%s: %.300s; layers %u to %u continue on the CPU", e->d->info->name,
+            why.text, (unsigned)e->first, (unsigned)e->end - 1);
+    qsf_format(e->choice.left, sizeof e->choice.left, "the GPU failed: %.120s", why.text);
+    device_release(e);
+    *err = (qsf_error){ 0 };
+    return qsf_replay_run(&e->replay, err);
+}
+
+/* ---- the beginning ---- */
+
+/* The head is the device's if the last layer is. */
+static qsf_status device_head_begin(device_executor *e, qsf_error *err)
+{
+    const qsf_source *s = e->c->model->source;
+    qsf_rows logits;
+    if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
+    if (!st) st = qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+    return st || !e->head.here ? st : qsf_device_few_begin(e, (uint32_t)logits.ld, err);
+}
+
+/* Compiles the shaders of layers and head, and lets them show that they compute what the CPU
+ * computes, if the host may wait for that. */
+static qsf_status device_test(device_executor *e, qsf_error *err)
+{
+    const bool waits = e->d->wait != NULL;
+    qsf_status st = QSF_OK;
+    if (waits) st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
+    for (uint32_t i = e->first; i < e->end && !st; i++)
+        st = qsf_device_layer_compile(&e->b, &e->layers[i - e->first], i, err);
+    if (!st) st = device_head_begin(e, err);
+    e->unchecked = true;
+    if (!st && waits) st = qsf_device_verdict(e, err);
+    if (!st && waits) st = qsf_self_test_run(e->b.test, true, err);
+    qsf_self_test_free(e->b.test);
+    e->b.test = NULL;
+    return st;
+}
+
+static qsf_status device_make(device_executor *e, qsf_error *err)
+{
+    const qsf_platform *p = e->c->platform;
+    const qsf_source *s = e->c->model->source;
+    const uint32_t n = e->end - e->first;
+    uint64_t half = 0;
+    qsf_status st;
+    if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
+    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
+    memset(e->there, 0, s->hp.n_layers);
+    e->c->fetch.elsewhere = e->there;
+    e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
+    if (!e->list) return QSF_E_MEMORY;
+    if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
+    if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
+        return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
+    e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
+                         QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
+    if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
+    e->b.ropes = e->c->ropes;
+    if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
+    return device_test(e, err);
+}
+
+/* The context's layers of the choice are the device's, which belongs to the context also after an
+ * error. */
+static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_choice *choice)
+{
+    device_executor *e = qsf_alloc(c->platform, sizeof *e, "layers on a GPU", &c->error);
+    if (!e) {
+        d->close(d->user);
+        return QSF_E_MEMORY;
+    }
+    *e = (device_executor){ .base = *c->executor, .cpu = c->executor, .cpu_does = c->executor->does, .c = c,
+                            .d = d, .first = choice->first, .end = choice->end, .choice = *choice };
+    e->base.does = &qsf_device_executor_table;
+    c->executor = &e->base;
+    c->tables.user = c->state.user = c->executor;
+    qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
+    if (!st) st = device_make(e, &c->error);
+    if (st) device_undo(e);
+    return st;
+}
+
+static bool context_is_new(const qsf_context *c)
+{
+    for (uint32_t i = 0; i < c->o.n_seqs; i++)
+        if (c->tables.seqs[i].n) return false;
+    return c->executor->does != &qsf_device_executor_table;
+}
+
+qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                  uint64_t memory)
+{
+    qsf_device_choice choice;
+    qsf_device *d;
+    if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
+    if (!context_is_new(c))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
+    if (i >= devices->n)
+        return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
+                        (unsigned)devices->n);
+    qsf_status st = qsf_device_choose(c, &devices->info[i], n_layers, memory, &choice, &c->error);
+    if (!st) st = devices->open(devices, i, &d, &c->error);
+    return st ? st : move_layers(c, d, &choice);
+}
+
+qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
+{
+    const device_executor *e = (const device_executor *)(const void *)c->executor;
+    if (out->size != sizeof *out) return QSF_E_ARGUMENT;
+    *out = (qsf_device_use){ .size = sizeof *out };
+    if (c->executor->does != &qsf_device_executor_table) return QSF_OK;
+    memcpy(out->left, e->choice.left, sizeof out->left);
+    if (!e->d) return QSF_OK;
+    out->first = e->first;
+    out->n_layers = e->end - e->first;
+    out->head = e->head.here;
+    out->weights = e->choice.weights;
+    out->kv = e->choice.kv;
+    out->batch = e->choice.batch;
+    out->bytes = e->b.total;
+    memcpy(out->name, e->d->info->name, sizeof out->name);
+    return QSF_OK;
+}

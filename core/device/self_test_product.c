@@ -1,0 +1,170 @@
+/* The self-test's products: tiles whose sums are exact.
+ * SPDX-License-Identifier: MIT */
+#include "device/self_test_own.h"
+
+#include "forms.h"
+#include "wgsl/product_rows_wgsl.h"
+#include "wgsl/product_tiles_wgsl.h"
+
+/* 32 rows of a matrix, and as many groups of columns as two for each of the most slices. */
+enum { SELF_TILES = 2, SELF_COLS = 1024 };
+
+/* fp16: powers of two, of which six are subnormal. */
+static const uint16_t self_halves[QSF_TILE_ROWS] = {
+    0x3c00, 0x0001, 0x0002, 0x0100, 0x0200, 0x0400, 0x1400, 0x3800,
+    0xbc00, 0x8001, 0x4000, 0x4400, 0x2c00, 0x5000, 0x0010, 0xb400,
+};
+
+/* Sums of a row are whole multiples of its smallest scale, at most some 2^22 of them. */
+static void self_scales(uint8_t *tile, qsf_form f, self_random *rand)
+{
+    for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
+        switch (qsf_forms[f].scales) {
+        case QSF_SCALES_F16_ZERO:
+        case QSF_SCALES_SUPER_MIN:
+            qsf_put16(tile + 32 + 2 * r, self_halves[r]);
+            qsf_put16(tile + 2 * r, self_halves[r]);
+            break;
+        case QSF_SCALES_F16:
+        case QSF_SCALES_SUPER:
+            qsf_put16(tile + 2 * r, self_halves[r]);
+            break;
+        case QSF_SCALES_F32:
+            qsf_put16(tile + 2 * r, 0);
+            qsf_put16(tile + 32 + 2 * r, (uint16_t)(0x3c00 + (r << 7)));
+            break;
+        case QSF_SCALES_E8M0:
+            tile[r] = (uint8_t)(120 + r);
+            break;
+        case QSF_SCALES_TRELLIS:
+            tile[r] = (uint8_t)((19 + r) << 3);
+            break;
+        case QSF_SCALES_TABLE:          /* the first ones are subnormal */
+            tile[r] = (uint8_t)(r < 3 ? 1u << r : (r << 3) | (r & 1) << 7);
+            break;
+        case QSF_SCALES_UE4M3:          /* row 0: subnormal; others of two exponents */
+            for (uint32_t k = 0; k < 4; k++)
+                tile[16 * k + r] = (uint8_t)(r ? 0x30 + self_next(rand) % 16 : self_next(rand) % 8);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+void qsf_self_tile(uint8_t *tile, qsf_form f, uint32_t block, self_random *r)
+{
+    const size_t n = qsf_tile_bytes(f, block);
+    for (size_t i = 0; i < n; i++) tile[i] = (uint8_t)self_next(r);
+    self_scales(tile, f, r);
+}
+
+/* Rows of activations for both sides. */
+typedef struct self_rows {
+    qsf_act   act;
+    uint32_t *words;            /* [n][x_ld][4] */
+    uint32_t  x_ld;
+    void     *room;             /* of all */
+    uint64_t  bytes;
+} self_rows;
+
+static void self_rows_words(const self_rows *x, uint32_t m)
+{
+    const qsf_act *a = &x->act;
+    for (uint32_t at = 0; at < SELF_COLS; at += 64) {
+        uint32_t *to = x->words + ((size_t)m * x->x_ld + at / 64 * 5) * 4;
+        const int8_t *q = a->q + (size_t)m * a->cols + at;
+        const int16_t *h = a->h + ((size_t)m * a->cols + at) / 8;
+        to[0] = qsf_f32_bits(a->d[((size_t)m * a->cols + at) / 64]);
+        for (uint32_t i = 0; i < 4; i++)
+            to[1 + i / 2] |= (uint32_t)(uint16_t)(h[2 * i] + h[2 * i + 1]) << i % 2 * 16;
+        memcpy(to + 4, q, 64);
+    }
+}
+
+/* Codes up to `most` with scales of 1 and 1/2. */
+static void self_rows_fill(self_build *b, self_rows *x, uint32_t n, uint32_t most, self_random *r)
+{
+    const uint32_t cols = qsf_act_cols(SELF_COLS);
+    const uint64_t all = (uint64_t)n * cols;
+    x->x_ld = SELF_COLS / 64 * 5;
+    x->bytes = all / 16 + all / 8 + (uint64_t)n * x->x_ld * 16 + all / 4 + all;
+    if (!(x->room = qsf_self_room(b, x->bytes))) return;
+    float *d = x->room, *s = d + all / 64;
+    x->words = (uint32_t *)(void *)(s + all / 32);
+    int16_t *h = (int16_t *)(void *)(x->words + (size_t)n * x->x_ld * 4);
+    x->act = (qsf_act){ .q = (int8_t *)(h + all / 8), .d = d, .s = s, .h = h, .n = n, .cols = cols };
+    for (uint32_t m = 0; m < n; m++) {
+        for (uint32_t c = 0; c < SELF_COLS; c++) {
+            const size_t i = (size_t)m * cols + c;
+            const int q = (int)(self_next(r) % (2 * most + 1)) - (int)most;
+            x->act.q[i] = (int8_t)q;
+            s[i / 32] += (float)q;
+            h[i / 16 * 2 + i / 2 % 2] = (int16_t)(h[i / 16 * 2 + i / 2 % 2] + q);
+            d[i / 64] = c / 64 % 2 ? 0.5f : 1;
+        }
+        self_rows_words(x, m);
+    }
+}
+
+/* What Y holds at the end: the product, with `add` to Y twice, with a bias that of the first row
+ * once more; so all numbers of a row are multiples of its scale. */
+static void self_product_sums(const qsf_wgsl_product *p, const float *sums, uint32_t n, float *bias, float *y)
+{
+    const uint32_t rows = SELF_TILES * QSF_TILE_ROWS;
+    for (uint32_t r = 0; p->bias && r < rows; r++) bias[r] = sums[r];
+    for (uint32_t i = 0; i < n * rows; i++)
+        y[i] = (p->add ? 2 : 1) * sums[i] + (p->bias ? bias[i % rows] : 0);
+}
+
+static void self_product_run(self_build *b, const qsf_wgsl_product *p, qsf_device_id pipeline,
+                             const uint8_t *w, uint64_t w_bytes, const self_rows *x)
+{
+    const uint32_t rows = SELF_TILES * QSF_TILE_ROWS, n = x->act.n, blocks = SELF_COLS / p->block;
+    const qsf_wgsl_product_numbers numbers = { .rows = rows, .tiles = SELF_TILES, .blocks = blocks, .n = n,
+                                               .x_ld = x->x_ld, .y_ld = rows };
+    const uint64_t bytes = (uint64_t)(2 * n + 1) * rows * sizeof(float);
+    float *sums = qsf_self_room(b, bytes);
+    if (!sums) return;
+    float *want = sums + n * rows, *bias = want + n * rows;
+    b->t->k->matmul[p->form](sums, rows, w, &x->act, SELF_TILES, blocks, p->block);
+    self_product_sums(p, sums, n, bias, want);
+    qsf_device_range ranges[5];
+    uint32_t at = 0;
+    ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers);
+    ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, w, w_bytes);
+    ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, x->words, (uint64_t)n * x->x_ld * 16);
+    ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, p->add ? sums : NULL, (uint64_t)n * rows * 4);
+    if (p->bias) ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, bias, rows * sizeof *bias);
+    qsf_self_step(b, pipeline, ranges, at, p->rows ? SELF_TILES * QSF_MAX(p->parts, 1) : 1, 1, 1);
+    qsf_self_expect(b, ranges[3].buffer, SELF_EXACT, 0, want, n * rows);
+    qsf_self_room_free(b, sums, bytes);
+}
+
+qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err)
+{
+    const uint64_t bytes = (uint64_t)SELF_TILES * (SELF_COLS / p->block) * qsf_tile_bytes(p->form, p->block);
+    const bool super = qsf_forms[p->form].sub != 0;
+    self_random r = { 1 + (uint32_t)p->form };
+    self_build b;
+    self_rows x = { .bytes = 0 };
+    qsf_device_id pipeline;
+    char name[64];
+    assert(!p->from && !p->split && !p->gated && !p->scaled);
+    qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
+               p->rows ? "rows" : "tiles");
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    if (p->rows) qsf_wgsl_product_rows(&b.text, p);
+    else qsf_wgsl_product_tiles(&b.text, p);
+    if (qsf_self_is_new(&b, &pipeline)) {
+        uint8_t *w = qsf_self_room(&b, bytes);
+        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(p->form, p->block))
+            qsf_self_tile(w + at, p->form, p->block, &r);
+        self_rows_fill(&b, &x, !p->rows ? 5 : p->rows > 1 ? p->rows - 1 : 1, super ? 31 : 127, &r);
+        if (!b.st) self_product_run(&b, p, pipeline, w, bytes, &x);
+        qsf_self_room_free(&b, x.room, x.bytes);
+        qsf_self_room_free(&b, w, bytes);
+    }
+    return qsf_self_end(&b);
+}

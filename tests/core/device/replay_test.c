@@ -1,0 +1,262 @@
+/* A device that fails in the middle: answers continue on the CPU, with the same numbers.
+ * SPDX-License-Identifier: MIT
+ *
+ * QSF_WEBGPU_LIB: a webgpu.h library, with whatever adapter it finds. */
+#include "broken_device.h"
+#include "engine_bench.h"
+#include "device/replay.h"
+#include "memfile.h"
+
+enum { PROMPT = 40, SHARED = 37, STEPS = 3, CUT = 20, ROWS = 1 + 2 * STEPS + STEPS };
+
+/* Sequence 0 gets a prompt; 1 shares most of it; both continue in common batches, for which a block
+ * is copied; then 0 goes back and takes another way. */
+static qsf_status run_sequences(bench *b, float *out)
+{
+    int32_t ids[PROMPT];
+    const float *logits;
+    const size_t n = b->n_vocab;
+    qsf_status st;
+    bench_tokens(ids, PROMPT, b->n_vocab, 5);
+    if ((st = qsf_feed(b->c, 0, ids, PROMPT, &logits))) return st;
+    memcpy(out, logits, n * sizeof *out);
+    out += n;
+    if ((st = qsf_seq_share(b->c, 1, 0, SHARED))) return st;
+    for (int i = 0; i < STEPS; i++) {
+        const qsf_row rows[] = { { 0, ids[i], true }, { 1, ids[i + 7], true } };
+        if ((st = qsf_compute(b->c, rows, 2))) return st;
+        for (size_t k = 0; k < 2; k++, out += n) memcpy(out, qsf_logits(b->c, k), n * sizeof *out);
+    }
+    if ((st = qsf_seq_truncate(b->c, 0, CUT))) return st;
+    for (int i = 0; i < STEPS; i++, out += n) {
+        if ((st = qsf_feed(b->c, 0, ids + 9 + i, 1, &logits))) return st;
+        memcpy(out, logits, n * sizeof *out);
+    }
+    return QSF_OK;
+}
+
+static tiny_options small_model(void)
+{
+    tiny_options o = tiny_defaults();
+    o.hp.n_layers = 3;
+    return o;
+}
+
+static qsf_context_options small_options(void)
+{
+    qsf_context_options o = bench_options();
+    o.n_seqs = 2;
+    o.n_batch = 16;         /* a prompt in three */
+    o.n_logits = 4;
+    return o;
+}
+
+/* Two of the three layers on the device. */
+static bool begin(bench *b, const tiny_options *t, const qsf_context_options *o, bool device)
+{
+    if (!bench_write(b, t) || !bench_open(b) || !bench_context(b, o)) return false;
+    if (!device) return true;
+    const qsf_status st = qsf_context_use_device(b->c, &broken.list, 0, 2, 0);
+    if (st && broken.fail_at) return st == broken.how;          /* it stays on the CPU */
+    if (st) printf("      %s\n", qsf_last_error(b->c));
+    CHECK_EQ(st, QSF_OK);
+    return !st;
+}
+
+static void end(bench *b)
+{
+    bench_end(b);
+    CHECK_EQ(broken.open, 0);
+    CHECK_EQ(broken.live, 0);
+}
+
+/* The logits of every step, on the CPU or on a device that does not fail; the caller frees. */
+static float *right_numbers(bool device)
+{
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    bench b;
+    broken_reset(0, QSF_OK);
+    if (!begin(&b, &t, &o, device)) exit(1);
+    float *out = bench_floats(&b, ROWS);
+    CHECK_EQ(run_sequences(&b, out), QSF_OK);
+    end(&b);
+    return out;
+}
+
+/* The device rounds differently; the CPU does, a little, if rows come in other batches. */
+#define NEAR 0.08
+#define SAME 1e-4
+
+/* One run that fails at the nth call or buffer.  Each step's logits are the device's, and from some
+ * step on the CPU's. */
+static void one_failure(const float *cpu, const float *device, uint32_t at, qsf_status how)
+{
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    uint32_t of_cpu = 0, odd = 0;
+    bench b;
+    broken_reset(at, how);
+    if (!begin(&b, &t, &o, true)) {
+        CHECK(!"begins");
+        return;
+    }
+    const size_t n = b.n_vocab;
+    float *got = bench_floats(&b, ROWS);
+    const qsf_status st = run_sequences(&b, got);
+    for (size_t i = 0; i < ROWS; i++) {
+        const bool there = !of_cpu && bench_distance(device + i * n, got + i * n, n) <= SAME;
+        if (there) continue;
+        of_cpu++;
+        odd += bench_distance(cpu + i * n, got + i * n, n) > SAME;
+    }
+    if (st || odd) {
+        CHECK(!"the same numbers");
+        printf("      %s %u: %s, %u of %u steps on the CPU, %u wrong\n", how == QSF_E_IO ? "call" : "buffer",
+               (unsigned)at, qsf_last_error(b.c), (unsigned)of_cpu, (unsigned)ROWS, (unsigned)odd);
+    }
+    qsf_device_use use = { .size = sizeof use };
+    CHECK_EQ(qsf_context_device(b.c, &use), QSF_OK);
+    CHECK_EQ(use.n_layers, 0);
+    free(got);
+    end(&b);
+}
+
+#define NEEDS_DEVICE if (!broken.real) LEFT_OUT("a library of WebGPU (QSF_WEBGPU_LIB)")
+
+/* A device in software is slow: some of all places, others each time that the program changes. */
+TEST(a_device_lost_at_any_call_changes_no_number)
+{
+    NEEDS_DEVICE;
+    float *cpu = right_numbers(false), *device = right_numbers(true);
+    const uint32_t calls = broken.calls, every = getenv("QSF_TEST_LONG") ? 1 : 17;
+    printf("      %u calls\n", (unsigned)calls);
+    /* of the last ones only the end's are left */
+    for (uint32_t at = 1; at < calls - 2; at += every) one_failure(cpu, device, at, QSF_E_IO);
+    free(cpu), free(device);
+}
+
+TEST(a_device_full_at_any_buffer_changes_no_number)
+{
+    NEEDS_DEVICE;
+    float *cpu = right_numbers(false), *device = right_numbers(true);
+    const uint32_t buffers = broken.buffers, every = getenv("QSF_TEST_LONG") ? 1 : 4;
+    printf("      %u buffers\n", (unsigned)buffers);
+    for (uint32_t at = 1; at <= buffers; at += every) one_failure(cpu, device, at, QSF_E_MEMORY);
+    free(cpu), free(device);
+}
+
+TEST(numbers_that_are_not_finite_are_computed_by_the_cpu)
+{
+    NEEDS_DEVICE;
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    float *want = right_numbers(false);
+    bench b;
+    broken_reset(0, QSF_OK);
+    if (!begin(&b, &t, &o, true)) return;
+    float *got = bench_floats(&b, ROWS);
+    broken.wrong = true;
+    CHECK_EQ(run_sequences(&b, got), QSF_OK);
+    CHECK_NEAR(bench_distance(want, got, (size_t)ROWS * b.n_vocab), 0, 1e-5);
+    free(got);
+    free(want);
+    end(&b);
+}
+
+/* What a window has dropped cannot be computed again: an error, then an empty sequence, which
+ * works. */
+TEST(positions_that_are_lost_are_an_error)
+{
+    NEEDS_DEVICE;
+    const tiny_options t = small_model();
+    qsf_context_options o = small_options();
+    int32_t ids[100];
+    const float *logits, *again;
+    bench b, cpu;
+    o.kv_window = 32;
+    o.n_ctx = 64;
+    broken_reset(0, QSF_OK);
+    if (!begin(&b, &t, &o, true)) return;
+    bench_tokens(ids, 100, b.n_vocab, 5);
+    CHECK_EQ(qsf_feed(b.c, 0, ids, 100, NULL), QSF_OK);
+    CHECK_EQ(qsf_feed(b.c, 1, ids, 20, NULL), QSF_OK);
+    broken.lost = true;
+    CHECK_EQ(qsf_feed(b.c, 1, ids + 20, 1, &logits), QSF_OK);           /* this one is whole */
+    CHECK_EQ(qsf_seq_length(b.c, 0), 100);
+    CHECK_EQ(qsf_feed(b.c, 0, ids, 1, &logits), QSF_E_IO);
+    printf("      %s\n", qsf_last_error(b.c));
+    CHECK(strstr(qsf_last_error(b.c), "from the first on") != NULL);
+    CHECK_EQ(qsf_seq_length(b.c, 0), 0);
+    CHECK_EQ(qsf_seq_length(b.c, 1), 21);
+    CHECK_EQ(qsf_feed(b.c, 0, ids, 100, &logits), QSF_OK);
+    if (begin(&cpu, &t, &o, false)) {
+        CHECK_EQ(qsf_feed(cpu.c, 0, ids, 100, &again), QSF_OK);
+        CHECK_NEAR(bench_distance(again, logits, b.n_vocab), 0, 1e-5);
+        end(&cpu);
+    }
+    bench_end(&b);
+}
+
+typedef struct session_bytes { uint8_t bytes[1 << 16]; size_t len; } session_bytes;
+static qsf_status session_write(void *user, const void *bytes, size_t len)
+{
+    session_bytes *s = user;
+    if (len > sizeof s->bytes - s->len) return QSF_E_FULL;
+    memcpy(s->bytes + s->len, bytes, len);
+    s->len += len;
+    return QSF_OK;
+}
+
+/* Loads a session on one side and continues it, saves it there, and continues it on the other. */
+static void session_moves(bool from_device)
+{
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    static session_bytes saved, again;
+    int32_t ids[PROMPT], own[PROMPT];
+    const float *want, *got;
+    bench b[2];
+    size_t n = 0;
+    memfile f;
+    saved.len = again.len = 0;
+    broken_reset(0, QSF_OK);
+    for (int k = 0; k < 2; k++) if (!begin(&b[k], &t, &o, from_device == (k == 0))) return;
+    bench_tokens(ids, PROMPT, b[0].n_vocab, 5);
+    CHECK_EQ(qsf_feed(b[0].c, 0, ids, PROMPT - 1, NULL), QSF_OK);
+    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 1, session_write, &saved, &b[0].error), QSF_OK);
+    memfile_init(&f, saved.bytes, saved.len);
+    CHECK_EQ(qsf_session_load(b[1].c, 0, &f.file, own, PROMPT, &n, &b[1].error), QSF_OK);
+    CHECK_EQ(n, PROMPT - 1);
+    CHECK_EQ(qsf_session_save(b[1].c, 0, own, n, session_write, &again, &b[1].error), QSF_OK);
+    CHECK(saved.len == again.len && !memcmp(saved.bytes, again.bytes, saved.len));
+    for (int k = 0; k < 2; k++) CHECK_EQ(qsf_seq_share(b[k].c, 1, 0, PROMPT - 1), QSF_OK);
+    /* copies a block */
+    for (int k = 0; k < 2; k++) CHECK_EQ(qsf_feed(b[k].c, 1, ids, 1, k ? &got : &want), QSF_OK);
+    CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    /* a loaded session's tokens are not known: its bytes are still there */
+    broken.lost = true;
+    for (int k = 0; k < 2; k++)
+        CHECK_EQ(qsf_feed(b[k].c, 0, ids + PROMPT - 1, 1, k ? &got : &want), QSF_OK);
+    CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    for (int k = 0; k < 2; k++) CHECK_EQ(qsf_feed(b[k].c, 1, ids + 1, 1, k ? &got : &want), QSF_OK);
+    CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    for (int k = 0; k < 2; k++) bench_end(&b[k]);
+    CHECK_EQ(broken.open, 0);
+    CHECK_EQ(broken.live, 0);
+}
+
+TEST(sessions_move_between_cpu_and_device) { NEEDS_DEVICE; session_moves(false); session_moves(true); }
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    broken_begin();
+    RUN(a_device_lost_at_any_call_changes_no_number);
+    RUN(a_device_full_at_any_buffer_changes_no_number);
+    RUN(numbers_that_are_not_finite_are_computed_by_the_cpu);
+    RUN(positions_that_are_lost_are_an_error);
+    RUN(sessions_move_between_cpu_and_device);
+    broken_end();
+    return test_end();
+}

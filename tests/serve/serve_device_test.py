@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""qsf-serve and qsf-bench with layers on a GPU: answers of the CPU, cached sequences that both can load.
+SPDX-License-Identifier: MIT
+
+    serve_device_test.py QSF_SERVE QSF_BENCH QSF_RUN WORK
+
+QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
+import make_tiny
+from serve_server import Server, together
+
+PREFIX = "abc de fgh ijk lmno pq abc de fgh ijk lmno pq "
+PROMPTS = [PREFIX + "abc", PREFIX + "lmno de", "ijk abc"]
+OPTIONS = ["--slots", "3", "--ctx-size", "512", "--threads", "1"]
+
+
+def answers(server):
+    """One by one, so that prefixes are shared; then all in one batch."""
+    alone = [server.complete(p, 6) for p in PROMPTS]
+    both = together([lambda p=p: server.complete(p, 6) for p in PROMPTS])
+    assert alone == both, (alone, both)
+    return alone
+
+
+def cached(server, prompt):
+    a = server.post("/v1/completions", prompt=prompt, max_tokens=6, temperature=0, ignore_eos=True)
+    return a["choices"][0]["text"], a["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def check_serve(program, model, work):
+    files = {side: work / f"{side}.cache" for side in ("cpu", "gpu")}
+    gpu = ["--device", "gpu"]
+    for file in files.values(): file.unlink(missing_ok=True)
+    want = {}
+    for side, more in (("cpu", []), ("gpu", gpu)):
+        s = Server(program, model, *OPTIONS, *more, "--cache-file", str(files[side]))
+        want[side] = answers(s)
+        props = s.ask("GET", "/props")[2]
+        layers = s.metric("gpu_layers")
+        s.end()
+        if side == "cpu":
+            assert "device" not in props and layers == 0, props
+        else:
+            assert "SwiftShader" in props["device"] and "layers 0 to 1 and the head" in props["device"], props
+            assert layers == 2, layers
+            assert any("layers 0 to 1 and the head on SwiftShader" in line for line in s.lines), s.lines
+    assert want["cpu"] == want["gpu"], want
+    for side, more in (("gpu", []), ("cpu", gpu)):          # what the other one has saved
+        s = Server(program, model, *OPTIONS, *more, "--cache-file", str(files[side]))
+        text, n = cached(s, PROMPTS[0])
+        assert text == want["cpu"][0] and n > len(PREFIX) // 4, (text, n, want)
+        s.end()
+    print("qsf-serve: the same answers and cached sequences")
+
+
+def check_bench(program, model):
+    command = [program, model, "--device", "gpu", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["results"]
+    assert "on SwiftShader" in done.stderr and done.stderr.count("SwiftShader") == 1, done.stderr
+    assert {r["test"] for r in rows} >= {"pp8", "tg2"} and all("+gpu" in r["isa"] for r in rows), rows
+    print("qsf-bench:", done.stderr.strip())
+
+
+def check_memory(program, model):
+    """Fewer layers in less memory; an error if not even one fits."""
+    run = [program, model, "--raw", "-p", "abc de", "-n", "4", "--temp", "0", "--device", "gpu", "-v"]
+    least = subprocess.run([*run, "--gpu-memory", "0.1"], capture_output=True, text=True)
+    assert least.returncode and "one layer needs" in least.stderr, least.stderr
+    needs = int(least.stderr.split("one layer needs ")[1].split()[0])
+    some = subprocess.run([*run, "--gpu-memory", str(needs)], capture_output=True, text=True)
+    assert some.returncode == 0 and "layers 1 to 1" in some.stderr and "1 of 2 layers fit" in some.stderr, \
+        some.stderr
+    print("--gpu-memory:", some.stderr.splitlines()[0])
+
+
+def main():
+    serve, bench, run, work = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
+    folder = os.environ.get("QSF_WEBGPU_DIR")
+    if not folder:
+        print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
+        sys.exit(77)
+    os.environ.update(QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
+                      VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
+    model = str(make_tiny.make(work, "llama-q4_k")[0])
+    check_memory(run, model)
+    check_bench(bench, model)
+    check_serve(serve, model, work)
+
+
+if __name__ == "__main__":
+    main()
