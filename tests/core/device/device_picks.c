@@ -130,7 +130,7 @@ static int model(const char *path, qsf_devices *devices)
     o.n_seqs = 2;
     o.n_threads = 1;
     if (qsf_model_open(path, &mo, &m, &why) || qsf_context_new(m, &o, &c, &why)) wrong = why.text;
-    else if (qsf_context_use_device(c, devices, 0, UINT32_MAX)) wrong = qsf_last_error(c);
+    else if (qsf_context_use_device(c, devices, 0, UINT32_MAX, 0)) wrong = qsf_last_error(c);
     if (!wrong) qsf_model_get_info(m, &info);
     for (uint32_t i = 0; i < 3 && !wrong; i++)
         wrong = check_batch(c, i == 2 ? 1 : ROWS - i, i == 2 ? 0 : i, info.n_vocab, c->hp->final_softcap > 0);
