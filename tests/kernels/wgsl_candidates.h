@@ -107,7 +107,7 @@ static void record_pairs(uint32_t *record, const ranked_pair *best, uint32_t kee
 /* ---- the choice ---- */
 
 /* What the sampler picks from a record; *margin: how far the draw is from another token. */
-static uint32_t choice_reference(const uint32_t *record, const qsf_wgsl_rule *r, double *margin)
+static uint32_t pick_reference(const uint32_t *record, const qsf_wgsl_rule *r, double *margin)
 {
     double w[QSF_WGSL_CANDIDATES], all = 0, sum = 0;
     const uint32_t *pairs = record + QSF_WGSL_RECORD, n = record[2];
@@ -146,7 +146,7 @@ static qsf_wgsl_rule random_rule(table_test *t, uint32_t keep)
 enum { CHOICES = 12 };
 
 /* The last stage for rows that all have the same pairs, with other rules. */
-static void choice_run(wgsl_folder *f, table_test *t, const uint32_t *record, const ranked_pair *pairs,
+static void pick_run(wgsl_folder *f, table_test *t, const uint32_t *record, const ranked_pair *pairs,
                        uint32_t n_pairs, uint32_t (*sums)[4], uint32_t n_sums, uint32_t keep)
 {
     const qsf_wgsl_candidates_numbers p = { .n = CHOICES, .cols = n_pairs, .sums = n_sums };
@@ -164,7 +164,7 @@ static void choice_run(wgsl_folder *f, table_test *t, const uint32_t *record, co
         memcpy(in + m * (size_t)n_pairs, pairs, n_pairs * sizeof *in);
         memcpy(in_sums + m * (size_t)n_sums, sums, n_sums * sizeof *sums);
         do rules[m] = random_rule(t, keep);
-        while (tokens[m] = choice_reference(record, &rules[m], &margin), margin < 1e-4);
+        while (tokens[m] = pick_reference(record, &rules[m], &margin), margin < 1e-4);
         if (m == 3) rules[m].scale = 0, tokens[m] = record[QSF_WGSL_RECORD];
         if (m % 2) last[rules[m].put_at = m] = tokens[m];
     }
@@ -371,7 +371,7 @@ static void candidates_cases(wgsl_folder *f, table_test *t)
             if (stage == 1 && qsf_wgsl_candidates_merges(keep, cols)) candidates_merge(f, &k);
             if (stage == 2) candidates_last(f, &k, true);
             for (uint32_t m = 0; stage == 3 && keep < 128 && m < CAND_ROWS; m += 3)
-                choice_run(f, t, k.records + m * (size_t)k.words, k.pairs + m * (size_t)k.n_pairs, k.n_pairs,
+                pick_run(f, t, k.records + m * (size_t)k.words, k.pairs + m * (size_t)k.n_pairs, k.n_pairs,
                            k.sums + m * (size_t)k.groups, k.groups, keep);
         }
         free(k.x), free(k.pairs), free(k.sums), free(k.records);
