@@ -118,6 +118,11 @@ function wordsDifference(got, want, tolerance) {
     const x = float(got[i]), y = float(want[i]), whole = (want[i] & 0x7f800000) === 0;
     if (whole || !(Math.abs(x - y) <= tolerance * Math.abs(y))) {
       return `[${i}] is ${got[i]} (${x}), not ${want[i]} (${y})`;
+    }
+  }
+  return undefined;
+}
+
 // Slots (kernels/wgsl/choice_wgsl.h): an expert and its weight.  any: a row whose weights must be
 // NaN may have any experts.
 function slotsDifference(tolerance, damaged, got, want) {
