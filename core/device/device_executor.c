@@ -5,7 +5,7 @@
  * twice: before the first layer that is on the device, and after the last one.  On a host that must
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
-#include "device/device_make.h"
+#include "device/device_few.h"
 #include "model/part.h"
 
 #include "wgsl/prompt_wgsl.h"
@@ -130,7 +130,8 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
-    e->here = e->together = e->logits = e->came = false;
+    e->here = e->together = e->logits = e->came = e->few = false;
+    e->rows_read = 0;
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
 }
@@ -375,6 +376,7 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
                                   c->batch.n_asked, e->list, &e->n_list, err);
     if (st == QSF_PENDING) e->n_list = before;
     if (st == QSF_PENDING) return st;
+    if (!st) st = qsf_device_few_list(e, err);
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
@@ -456,4 +458,7 @@ const qsf_executor_table qsf_device_executor_table = {
     device_adapters_put,
     device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
+#if !defined(QSF_NO_CANDIDATES)
+    qsf_device_few_out, qsf_device_few_row,
+#endif
 };
