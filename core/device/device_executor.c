@@ -5,7 +5,7 @@
  * twice: before the first layer that is on the device, and after the last one.  On a host that must
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
-#include "device/device_make.h"
+#include "device/device_life.h"
 #include "model/part.h"
 
 #include "wgsl/prompt_wgsl.h"
