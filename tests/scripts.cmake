@@ -157,6 +157,8 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     target_link_libraries(device_models PRIVATE qsf)
     qsf_script(device_models_test 600 core/device/device_models_test.py $<TARGET_FILE:device_models>
         $<TARGET_FILE:qsf-run> "${work}/device")
+    qsf_script(device_experts_test 900 core/device/device_experts_test.py $<TARGET_FILE:device_models>
+        $<TARGET_FILE:qsf-convert> "${work}/device")
     qsf_test_program(device_layers core/device/device_layers.c)
     target_link_libraries(device_layers PRIVATE qsf)
     qsf_script(device_layers_test 300 core/device/device_layers_test.py $<TARGET_FILE:device_layers>

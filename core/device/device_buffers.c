@@ -6,6 +6,7 @@
 #include "layers/matrix_place.h"
 #include "weights/weights.h"
 
+#include "wgsl/choice_wgsl.h"
 #include "wgsl/prompt_wgsl.h"
 
 enum { BUFFER_NS = 1000 * 1000 * 1000 };        /* of one wait */
@@ -46,6 +47,7 @@ static void input_sizes(qsf_device_buffers *b)
         }
         gates |= s->layers[i].attn_gate != 0;
         begin |= w.v[QSF_K_ATTN_NORM_2] != NULL;
+        floats |= w.v[QSF_K_SHARED_ROUTER] != NULL;
     }
     const qsf_matrix_place head = qsf_place_head(s);
     qsf_weights_describe(s, qsf_source_unit(s, head.unit), &w);
@@ -59,6 +61,33 @@ static void input_sizes(qsf_device_buffers *b)
     b->tokens_ld = s->hp.n_embd_layer * s->hp.n_layers;
     b->bytes[QSF_DEVICE_TOKENS] = (uint64_t)b->rows * b->tokens_ld * 4;
     b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
+}
+
+/* What layers of experts need besides the others' buffers, or of these. */
+static void expert_sizes(qsf_device_buffers *b)
+{
+    const qsf_source *s = b->source;
+    const uint64_t rows = b->rows;
+    uint64_t *bytes = b->bytes;
+    uint32_t hidden = 0, used = 0, slots = 0, experts = 0;
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        const qsf_layer *l = &s->layers[i];
+        if (l->feed_forward != QSF_FEED_FORWARD_EXPERTS) continue;
+        hidden = QSF_MAX(hidden, l->n_ff_expert);
+        used = QSF_MAX(used, l->n_used);
+        slots = QSF_MAX(slots, l->n_used + (l->n_ff != 0));
+        experts = QSF_MAX(experts, l->n_experts);
+    }
+    if (!experts) return;
+    b->route_ld = device_ld((uint64_t)experts + 1);
+    b->slot_ld = device_ld(hidden);
+    bytes[QSF_DEVICE_GATE] = QSF_MAX(bytes[QSF_DEVICE_GATE], rows * used * b->slot_ld * 4);
+    bytes[QSF_DEVICE_UP] = QSF_MAX(bytes[QSF_DEVICE_UP], rows * used * b->slot_ld * 4);
+    bytes[QSF_DEVICE_ROUTE] = rows * b->route_ld * 4;
+    bytes[QSF_DEVICE_SLOTS] = rows * slots * 8;
+    bytes[QSF_DEVICE_LIST] = 16 * (uint64_t)qsf_wgsl_expert_groups(b->rows * used, experts) + 4 * rows * used;
+    bytes[QSF_DEVICE_SLOT_CODES] = rows * used * qsf_device_codes_ld(hidden) * 16;
+    bytes[QSF_DEVICE_SLOT_OUT] = rows * slots * b->ld * 4;
 }
 
 void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
@@ -95,6 +124,7 @@ void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const 
         const qsf_device_range last = qsf_device_angles(b, s->n_ropes - 1);
         bytes[QSF_DEVICE_ANGLES] = last.at + last.len;
     }
+    expert_sizes(b);
     bytes[QSF_DEVICE_SPARE] = (uint64_t)b->kv.n_kv_heads * b->kv.record;
 }
 

@@ -14,7 +14,7 @@
 
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
-       QSF_DEVICE_STEPS = 40 /* of a layer, at most */,
+       QSF_DEVICE_STEPS = 56 /* of a layer, at most */,
        QSF_DEVICE_GROUP = 8 /* rows of attention that share what they read, at least */ };
 
 typedef enum qsf_device_name {
@@ -33,6 +33,12 @@ typedef enum qsf_device_name {
     QSF_DEVICE_GROUPS,          /* groups of rows (prompt_wgsl.h) */
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of each rotary table (qsf_device_angles) */
+    /* of experts (wgsl/choice_wgsl.h): */
+    QSF_DEVICE_ROUTE,           /* [rows][route_ld] floats: logits of routers */
+    QSF_DEVICE_SLOTS,           /* [rows][used, and one] */
+    QSF_DEVICE_LIST,            /* slots by expert */
+    QSF_DEVICE_SLOT_CODES,      /* [slots of rows] codes of hidden rows */
+    QSF_DEVICE_SLOT_OUT,        /* [rows][used, and one][ld] floats: outputs */
     QSF_DEVICE_LOGITS,          /* [n_logits][head_ld] floats, if the head is on the device */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
@@ -59,6 +65,7 @@ typedef struct qsf_device_buffers {
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld, tokens_ld, head_ld;     /* floats */
+    uint32_t route_ld, slot_ld;         /* the same; slot_ld: of an expert's hidden row */
     uint32_t qkv_ld;            /* of queries, keys and values side by side */
     uint32_t room;              /* columns of heads in the cache */
     uint32_t sums;              /* chunks of all rows, at most */

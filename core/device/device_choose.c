@@ -25,7 +25,13 @@ static uint64_t matrix_room(const qsf_matrix *m)
     return m->form < 0 ? m->t.bytes : tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
 }
 
-/* Bytes of a layer's matrices, and of the largest one. */
+/* Matrices of experts are bound in parts of whole experts. */
+static bool bound_in_parts(uint32_t kind)
+{
+    return kind == QSF_K_EXPERT_GATE || kind == QSF_K_EXPERT_UP || kind == QSF_K_EXPERT_DOWN;
+}
+
+/* Bytes of a layer's matrices, and of the largest one, or an expert's part of it. */
 static uint64_t layer_matrices(const qsf_source *s, uint32_t layer, uint64_t *largest)
 {
     qsf_weights w;
@@ -35,7 +41,7 @@ static uint64_t layer_matrices(const qsf_source *s, uint32_t layer, uint64_t *la
     for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
         const uint64_t bytes = w.m[i].t.rows ? matrix_room(&w.m[i]) : 0;
         all += bytes;
-        *largest = QSF_MAX(*largest, bytes);
+        *largest = QSF_MAX(*largest, bound_in_parts(i) ? bytes / s->layers[layer].n_experts : bytes);
     }
     return all;
 }
@@ -48,6 +54,7 @@ static void layer_refused(const qsf_context *c, const qsf_device_info *info, uin
     const char *what = qsf_device_layer_refused(s, layer, &c->o);
     uint64_t largest;
     why[0] = 0;
+    if (!what && c->experts.fetch && s->layers[layer].n_experts) what = "its experts are read one by one";
     if (what) {
         qsf_format(why, len, "layer %u: %s", (unsigned)layer, what);
         return;

@@ -13,8 +13,9 @@
 enum {
     WAIT_NS = 1000 * 1000 * 1000,
     ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
-    ATTENTION_GROUPS = 96,      /* groups of rows times heads, from which on they occupy a fast GPU */
-    EARLY = 40                  /* dispatches with which a GPU begins, while others are listed */
+    ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
+    EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
+    EARLY_ROWS = 16             /* for batches that it computes as fast as they are listed */
 };
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
@@ -114,10 +115,14 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 
 static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
 {
-    const device_executor *e = on_device(x);
-    if (!set->n || !e->d) return e->cpu_does->adapters_put(e->cpu, set, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU; layers %u to %u are on %s",
-                    (unsigned)e->first, (unsigned)e->end - 1, e->d->info->name);
+    device_executor *e = on_device(x);
+    if (set->n && e->d) {
+        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
+        const qsf_status st = qsf_device_fall(e, err);
+        if (st) return st;
+        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
+    }
+    return e->cpu_does->adapters_put(e->cpu, set, err);
 }
 
 /* ---- a batch ---- */
@@ -306,7 +311,7 @@ static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_erro
 static qsf_status begin_early(device_executor *e, qsf_error *err)
 {
     qsf_status st = QSF_OK;
-    if (e->n_list < EARLY || !e->all_ready) return QSF_OK;
+    if (e->n_list < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
     if (!(st = batch_numbers(e, err))) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->n_list = 0;
     return st;
@@ -417,7 +422,7 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st) return st;
-    if (there) st = device_layer(e, work, err);
+    if (there) st = (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;

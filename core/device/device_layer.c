@@ -1,4 +1,4 @@
-/* Layers of dense decoders as dispatches.
+/* Layers of decoders as dispatches.
  * SPDX-License-Identifier: MIT
  *
  *   norm of X -> codes, products to Q, K, V, places, chunks of attention joined to codes,
@@ -6,7 +6,7 @@
  *   product added to X. */
 #include "device/device_layer.h"
 
-#include "device/device_parts.h"
+#include "device/device_experts.h"
 #include "weights/layers.h"
 
 /* ---- what is possible ---- */
@@ -17,6 +17,7 @@ static const qsf_device_part *const device_mixers[QSF_N_MIXERS] = {
 static const qsf_device_part *const device_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = &qsf_device_plain,
     [QSF_FEED_FORWARD_GATED] = &qsf_device_gated,
+    [QSF_FEED_FORWARD_EXPERTS] = &qsf_device_experts,
 };
 
 static bool is_parallel(const qsf_layer *l)
@@ -45,7 +46,8 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     if (!ff && l->feed_forward != QSF_FEED_FORWARD_NONE) return "its feed-forward";
     for (uint32_t i = 0; i < u->n_tensors; i++) {
         const qsf_tensor *t = &s->tensors[u->first_tensor + i];
-        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS && t->cols == 1;
+        const bool scale = t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS &&
+                           (t->cols == 1 || t->cols == l->n_experts);
         if (t->kind >= QSF_N_KINDS && t->kind != QSF_K_PAD && !scale) return "its outliers";
     }
     qsf_weights_describe(s, layer, &w);
@@ -139,7 +141,7 @@ static void list_serial(qsf_device_maker *k, const layer_part *p)
 {
     if (!p->part) return;
     list_in(k, p, NULL);
-    if (reads_by_products(p->part)) qsf_device_fuse(k, UINT32_MAX);
+    if (reads_by_products(p->part)) qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     if (p->part->in) p->part->in(k);
     list_rest(k, p);
 }
@@ -149,10 +151,10 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
     if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part)))
-        qsf_device_fuse(k, UINT32_MAX);
+        qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
-    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
+    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     ff->part->in(k);
     list_rest(k, mixer);
     list_rest(k, ff);
@@ -167,6 +169,7 @@ static void list_layer(qsf_device_maker *k)
         device_feed_forwards[k->layer->feed_forward], "feed-forward norm", "norm after feed-forward",
         { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS }, { QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
     };
+    if (k->layer->router_early) qsf_device_experts_early(k);
     if (is_parallel(k->layer)) {
         list_parallel(k, &mixer, &ff);
     } else {
@@ -251,7 +254,9 @@ static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, c
     const uint32_t n = batch->n;
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
-    if (s->work == QSF_DEVICE_PRODUCT) {
+    if (s->work == QSF_DEVICE_OWN) {
+        if (s->own->batch) s->own->batch(s, numbers, n);
+    } else if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
         ((qsf_wgsl_product_numbers *)numbers)->chunks = batch->chunks;
     } else if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
@@ -287,8 +292,11 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, con
         if (!step_is_for(s, batch)) continue;
         qsf_device_dispatch *to = &list[*len];
         uint32_t groups[3];
-        *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
-        if (s->work == QSF_DEVICE_CHUNKS) {
+        *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
+        if (s->work == QSF_DEVICE_OWN) {
+            const qsf_status st = s->own->dispatch(b, s, n, to, err);
+            if (st) return st;
+        } else if (s->work == QSF_DEVICE_CHUNKS) {
             *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
         } else if (s->work == QSF_DEVICE_PROMPT) {
             *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };

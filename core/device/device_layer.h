@@ -6,13 +6,27 @@
 #include "device/device_buffers.h"
 #include "weights/weights.h"
 
+#include "wgsl/experts_wgsl.h"
+
 /* What of the layer a device cannot compute, in words; NULL: it can compute all of it. */
 const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
 
 typedef enum qsf_device_work {
     QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_FLOAT_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
-    QSF_DEVICE_PROMPT
+    QSF_DEVICE_PROMPT,
+    QSF_DEVICE_OWN                      /* what its `own` computes */
 } qsf_device_work;
+
+typedef struct qsf_device_step qsf_device_step;
+
+/* Steps that only one part has. */
+typedef struct qsf_device_own {
+    /* Sets what depends on the batch's n rows in the step's numbers; NULL: nothing does. */
+    void (*batch)(const qsf_device_step *s, void *numbers, uint32_t n);
+    /* *out: pipeline and workgroups; 0 of them: there is nothing to do. */
+    qsf_status (*dispatch)(qsf_device_buffers *b, qsf_device_step *s, uint32_t n, qsf_device_dispatch *out,
+                           qsf_error *err);
+} qsf_device_own;
 
 /* The batches that a step is for. */
 typedef struct qsf_device_for {
@@ -20,16 +34,16 @@ typedef struct qsf_device_for {
     enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
 } qsf_device_for;
 
-/* The variant for n rows; up to 32 of them are multiplied eight at a time. */
+/* The variant for n rows; up to 64 of them are multiplied eight at a time. */
 static inline uint32_t qsf_device_variant(uint32_t n)
 {
-    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 32 ? 3 : 4;
+    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 64 ? 3 : 4;
 }
 /* Rows of a batch that a workgroup of a product's variant takes. */
 static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }
 
 /* A dispatch, without what depends on the batch. */
-typedef struct qsf_device_step {
+struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
     qsf_device_for of;
@@ -41,10 +55,14 @@ typedef struct qsf_device_step {
     bool     fused;                     /* the product makes codes by itself, of `from` */
     qsf_wgsl_rows from;
     qsf_wgsl_floats floats;             /* of a matrix of floats */
+    const qsf_device_own *own;
+    uint32_t slots;                     /* of a row, if the step has a row for each slot; else 0 */
+    uint32_t n_experts;                 /* of the layer, for products of experts; */
+    qsf_wgsl_experts experts;           /* their shaders */
     const char *name;
-} qsf_device_step;
+};
 
-enum { QSF_DEVICE_WEIGHTS = 12 };
+enum { QSF_DEVICE_WEIGHTS = 32 };
 
 typedef struct qsf_device_layer {
     bool          ready;

@@ -16,21 +16,27 @@ static qsf_status device_head_begin(device_executor *e, qsf_error *err)
 }
 
 /* Compiles the shaders of layers and head, and lets them show that they compute what the CPU
- * computes, if the host may wait for that. */
+ * computes: at once, or on a host that must not block before they are used. */
 static qsf_status device_test(device_executor *e, qsf_error *err)
 {
     const bool waits = e->d->wait != NULL;
-    qsf_status st = QSF_OK;
-    if (waits) st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
+    qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
     for (uint32_t i = e->first; i < e->end && !st; i++)
         st = qsf_device_layer_compile(&e->b, &e->layers[i - e->first], i, err);
     if (!st) st = device_head_begin(e, err);
     e->unchecked = true;
     if (!st && waits) st = qsf_device_verdict(e, err);
-    if (!st && waits) st = qsf_self_test_run(e->b.test, true, err);
+    return st || !waits ? st : qsf_device_tested(e, err);
+}
+
+qsf_status qsf_device_tested(device_executor *e, qsf_error *err)
+{
+    if (!e->b.test) return QSF_OK;
+    const qsf_status st = qsf_self_test_run(e->b.test, e->d->wait != NULL, err);
+    if (st) return st;
     qsf_self_test_free(e->b.test);
     e->b.test = NULL;
-    return st;
+    return QSF_OK;
 }
 
 static qsf_status device_make(device_executor *e, qsf_error *err)

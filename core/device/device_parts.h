@@ -19,7 +19,7 @@ typedef struct qsf_device_part {
     uint8_t n_kinds, kinds[4];      /* matrices that read them; none: codes */
 } qsf_device_part;
 
-extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated;
+extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated, qsf_device_experts;
 /* Of layers with n_embd_layer, after the feed-forward; it changes X itself. */
 extern const qsf_device_part qsf_device_layer_embedding;
 

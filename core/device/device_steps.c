@@ -81,6 +81,16 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
     return r;
 }
 
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
+{
+    qsf_device_range r = { 0, 0, bytes };
+    if (k->compiles || k->st || (k->st = qsf_device_buffer_new(k->b, bytes, &r.buffer, k->err))) return r;
+    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
+    k->l->weights[k->l->n_weights++] = r.buffer;
+    k->st = upload(k->b, r.buffer, 0, data, bytes, k->err);
+    return r;
+}
+
 /* Room in the layer's vectors; while pipelines are compiled it is only counted. */
 static qsf_device_range vector_room(qsf_device_maker *k, size_t n)
 {

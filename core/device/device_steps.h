@@ -29,7 +29,8 @@ typedef struct qsf_device_maker {
     uint32_t            gated;          /* rows for which GATE has function(gate) * up */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this */
-    union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
+    union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
+            uint8_t own[QSF_DEVICE_NUMBERS]; } spare;
     qsf_status          st;
     qsf_error          *err;
 } qsf_device_maker;
@@ -42,6 +43,8 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, size_t n);
 qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, size_t n, const float *more,
                                         size_t n_more);
+/* Brings bytes of a matrix to a buffer of their own. */
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
@@ -69,7 +72,10 @@ void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int nor
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
                           uint32_t ld, int norm, int bias);
 
-enum { QSF_DEVICE_FUSED = 2 };          /* rows, at most */
+enum {
+    QSF_DEVICE_FUSED = 1,               /* rows, at most; with two a plain product is faster */
+    QSF_DEVICE_FUSED_COLUMNS = 2048     /* wider rows are faster if they are made once */
+};
 /* After rows to CODES of at most `widest` columns: batches of few rows leave that step out, and the
  * products that follow make codes by themselves.  Only if nothing else reads these CODES.  Sets
  * k->fused to the rows of such batches, at most; 0: none. */

@@ -7,8 +7,9 @@
  * invocations that follow each other read, and write to Y, places that follow each other. */
 #include "product_tiles_wgsl.h"
 
-static void wgsl_tiles_memory(qsf_wgsl_text *t, uint32_t n_scales)
+void qsf_wgsl_tiles_memory(qsf_wgsl_text *t, qsf_form form)
 {
+    const uint32_t n_scales = qsf_wgsl_group_scales(form);
     QSF_WGSL_PUT(t,
         "var<workgroup> wc: array<vec4<u32>, 128>;       // [half of the group][row of the matrix]\n"
         "var<workgroup> ws: array<vec2<f32>, ${scales}>; // [sub-block][row of the matrix]\n"
@@ -18,21 +19,21 @@ static void wgsl_tiles_memory(qsf_wgsl_text *t, uint32_t n_scales)
         { "scales", 64 * n_scales, NULL });
 }
 
-static void wgsl_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
+static void wgsl_tiles_load(qsf_wgsl_text *t, uint32_t n_scales, const char *tile, const char *x)
 {
-    qsf_wgsl_put(t,
+    QSF_WGSL_PUT(t,
         "    if (lid < 128u) {\n"
         "      let b = i / GROUPS;\n"
         "      let g = i % GROUPS;\n"
         "      let r = q & 15u;\n"
-        "      let tile = (min(t + (q >> 4u), p.tiles - 1u) * p.blocks + b) * TILE;\n"
-        "      wc[lid] = codes(tile, b, r, g, h);\n");
+        "      let tile = ((${tile}) * p.blocks + b) * TILE;\n"
+        "      wc[lid] = codes(tile, b, r, g, h);\n", { "tile", 0, tile });
     qsf_wgsl_put(t, n_scales == 2
         ? "      ws[lid] = scales(tile, r, 2u * g + h);\n"
         : "      if (h == 0u) { ws[q] = scales(tile, r, g); }\n");
-    qsf_wgsl_put(t,
+    QSF_WGSL_PUT(t,
         "    } else {\n"
-        "      let at = min(m + q, p.n - 1u) * p.x_ld + p.x_at + 5u * (i >> 1u);\n"
+        "      let at = ${x} + 5u * (i >> 1u);\n"
         "      xc[lid - 128u] = activation(at + 1u + 2u * (i & 1u) + h);\n"
         "      if (h == 0u) {\n"
         "        let head = activation(at);\n"
@@ -40,7 +41,7 @@ static void wgsl_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
         "        xs[q] = sums_of(head, i);\n"
         "      }\n"
         "    }\n"
-        "    workgroupBarrier();\n");
+        "    workgroupBarrier();\n", { "x", 0, x });
 }
 
 static void wgsl_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
@@ -63,12 +64,31 @@ static void wgsl_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
             "    }\n", { "k", k, NULL }, { "at", 16 * k, NULL });
 }
 
+void qsf_wgsl_tiles_loop(qsf_wgsl_text *t, qsf_form form, const char *tile, const char *x)
+{
+    const uint32_t n_scales = qsf_wgsl_group_scales(form);
+    qsf_wgsl_put(t,
+        "  let q = lid & 63u;                   // what is loaded: this row, this half of the group\n"
+        "  let h = (lid >> 6u) & 1u;\n"
+        "  let tx = lid & 15u;\n"
+        "  let ty = lid >> 4u;\n"
+        "  var y0 = vec4<f32>();                // [row of the batch] four rows of the matrix\n"
+        "  var y1 = vec4<f32>();\n"
+        "  var y2 = vec4<f32>();\n"
+        "  var y3 = vec4<f32>();\n"
+        "  for (var i = 0u; i < p.blocks * GROUPS; i++) {\n");
+    wgsl_tiles_load(t, n_scales, tile, x);
+    wgsl_tiles_multiply(t, n_scales);
+    qsf_wgsl_put(t,
+        "    workgroupBarrier();\n"
+        "  }\n");
+}
+
 void qsf_wgsl_product_tiles(qsf_wgsl_text *t, const qsf_wgsl_product *p)
 {
-    const uint32_t n_scales = qsf_wgsl_group_scales(p->form);
     assert(!p->from);
     qsf_wgsl_product_head(t, p, QSF_WGSL_THREADS);
-    wgsl_tiles_memory(t, n_scales);
+    qsf_wgsl_tiles_memory(t, p->form);
     qsf_wgsl_put(t,
         "fn store(m: u32, row: u32, y: vec4<f32>) {\n"
         "  if (m >= p.n) { return; }\n"
@@ -83,21 +103,10 @@ void qsf_wgsl_product_tiles(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         "  let t = 4u * (group.y * groups.x + group.x);\n"
         "  let m = 64u * group.z;\n"
         "  if (t >= p.tiles) { return; }\n"
-        "  prepare(lid);\n"
-        "  let q = lid & 63u;                   // what is loaded: this row, this half of the group\n"
-        "  let h = (lid >> 6u) & 1u;\n"
-        "  let tx = lid & 15u;\n"
-        "  let ty = lid >> 4u;\n"
-        "  var y0 = vec4<f32>();                // [row of the batch] four rows of the matrix\n"
-        "  var y1 = vec4<f32>();\n"
-        "  var y2 = vec4<f32>();\n"
-        "  var y3 = vec4<f32>();\n"
-        "  for (var i = 0u; i < p.blocks * GROUPS; i++) {\n");
-    wgsl_tiles_load(t, n_scales);
-    wgsl_tiles_multiply(t, n_scales);
+        "  prepare(lid);\n");
+    qsf_wgsl_tiles_loop(t, p->form, "min(t + (q >> 4u), p.tiles - 1u)",
+                        "min(m + q, p.n - 1u) * p.x_ld + p.x_at");
     qsf_wgsl_put(t,
-        "    workgroupBarrier();\n"
-        "  }\n"
         "  let row = 16u * t + tx;\n"
         "  store(m + ty, row, y0);\n"
         "  store(m + ty + 16u, row, y1);\n"

@@ -33,6 +33,15 @@ static void wgsl_activations(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         "}\n", { "rows", p->rows, NULL });
 }
 
+void qsf_wgsl_read_sums(qsf_wgsl_text *t)
+{
+    qsf_wgsl_put(t,
+        "fn sums_of(head: vec4<u32>, group: u32) -> vec2<i32> {\n"
+        "  let s = bitcast<i32>(select(head.y, head.z, (group & 1u) == 1u));\n"
+        "  return vec2<i32>((s << 16u) >> 16u, s >> 16u);\n"
+        "}\n");
+}
+
 void qsf_wgsl_product_head(qsf_wgsl_text *t, const qsf_wgsl_product *p, uint32_t threads)
 {
     qsf_wgsl_put(t,
@@ -50,12 +59,7 @@ void qsf_wgsl_product_head(qsf_wgsl_text *t, const qsf_wgsl_product *p, uint32_t
     if (p->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "row_bias", "array<f32>");
     qsf_wgsl_decode(t, p->form, p->block, threads);
     wgsl_activations(t, p);
-    qsf_wgsl_put(t,
-        /* sums of a group's halves, out of the first vec4 of 64 columns */
-        "fn sums_of(head: vec4<u32>, group: u32) -> vec2<i32> {\n"
-        "  let s = bitcast<i32>(select(head.y, head.z, (group & 1u) == 1u));\n"
-        "  return vec2<i32>((s << 16u) >> 16u, s >> 16u);\n"
-        "}\n");
+    qsf_wgsl_read_sums(t);
     if (p->gated) qsf_wgsl_function_text(t, "gate_function", p->function);
     QSF_WGSL_PUT(t,
         "fn finish(m: u32, row: u32, sum: f32) {\n"

@@ -58,6 +58,8 @@ typedef struct qsf_wgsl_product_numbers {
     float    scale, times;
 } qsf_wgsl_product_numbers;
 
+/* fn sums_of(head, group): sums of a group's halves, out of the first vec4 of 64 columns. */
+void qsf_wgsl_read_sums(qsf_wgsl_text *t);
 /* Numbers, bindings, the form's functions, and those that read activations and write results. */
 void qsf_wgsl_product_head(qsf_wgsl_text *t, const qsf_wgsl_product *p, uint32_t threads);
 

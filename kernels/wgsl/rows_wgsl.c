@@ -10,6 +10,7 @@ void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     if (r->source != QSF_WGSL_FROM_ITSELF) qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
     if (r->source == QSF_WGSL_FROM_TWO) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<f32>");
     if (r->source == QSF_WGSL_FROM_ATTENTION) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<f32>>");
+    if (r->source == QSF_WGSL_FROM_SLOTS) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<u32>>");
     if (r->norm && !r->bare) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
     if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
     if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
@@ -143,6 +144,15 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "    sum += e * A[(first + k) * p.room + c % p.head_dim];\n"
             "  }\n"
             "  return sum / all${gate};\n", join, 3);
+        break;
+    case QSF_WGSL_FROM_SLOTS:
+        qsf_wgsl_put(t,
+            "  var sum = 0.0;\n"
+            "  for (var k = 0u; k < p.shares; k++) {\n"
+            "    let slot = m * p.shares + k;\n"
+            "    sum += A[slot * p.a_ld + p.a_at + c] * bitcast<f32>(B[slot].y);\n"
+            "  }\n"
+            "  return function(sum);\n");
         break;
     default:
         qsf_wgsl_put(t, "  return function(A[m * p.a_ld + p.a_at + c]);\n");

@@ -11,7 +11,8 @@ typedef enum qsf_wgsl_source {
     QSF_WGSL_FROM_TWO,          /* f(A) * B, the gate and up of a feed-forward */
     QSF_WGSL_FROM_SHARES,       /* the sum of A[shares][share_ld][a_ld]: what qsf_wgsl_product_rows split */
     QSF_WGSL_FROM_ATTENTION,    /* chunks of attention: attend_wgsl.h */
-    QSF_WGSL_FROM_ITSELF        /* Y, in place: floats are written, and not added */
+    QSF_WGSL_FROM_ITSELF,       /* Y, in place: floats are written, and not added */
+    QSF_WGSL_FROM_SLOTS         /* the sum of A[n][shares][a_ld], times the weights in Slots: experts */
 } qsf_wgsl_source;
 typedef enum qsf_wgsl_norm { QSF_WGSL_NO_NORM, QSF_WGSL_RMS_NORM, QSF_WGSL_LAYER_NORM } qsf_wgsl_norm;
 /* What is done with values (of A if there are two), before a norm.  XIELU and CLAMP have
@@ -39,8 +40,8 @@ typedef struct qsf_wgsl_rows {
 } qsf_wgsl_rows;
 
 /* Binding 0.  Then, those that a variant has, in this order: A (floats), B (floats; of attention
- * vec2s), weight and bias (floats), sinks (floats), gates (floats: after the columns of each head's
- * query), X (codes: wgsl.h), Y (floats). */
+ * vec2s; of experts Slots: choice_wgsl.h), weight and bias (floats), sinks (floats), gates (floats:
+ * after the columns of each head's query), X (codes: wgsl.h), Y (floats). */
 typedef struct qsf_wgsl_rows_numbers {
     uint32_t n, cols;
     uint32_t a_ld, a_at, b_ld, b_at;    /* floats; from one row to the next, of the first column */

@@ -6,7 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
-#include "wgsl_fused.h"
+#include "wgsl_experts.h"
 #include "wgsl_prompt.h"
 
 int main(int argc, char **argv)
@@ -27,6 +27,10 @@ int main(int argc, char **argv)
     prompt_cases(&f, &t, &ref);
     floats_cases(&f, &t);
     fused_cases(&f, &t, &ref);
+    choice_cases(&f, &t);
+    sort_cases(&f, &t);
+    experts_cases(&f, &t, &ref);
+    slots_sum_cases(&f, &t);
     embed_cases(&f, &t);
     largest_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");

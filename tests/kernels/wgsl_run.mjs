@@ -64,6 +64,8 @@ const readers = {
   u32: bytes => new Uint32Array(bytes),
   f16: bytes => Float64Array.from(new Uint16Array(bytes), half),
   act: bytes => new Uint32Array(bytes),
+  slots: bytes => new Uint32Array(bytes),
+  list: bytes => new Uint32Array(bytes),
 };
 
 // Rows of activations (kernels/wgsl/wgsl.h): a division may round otherwise than the CPU's, so that
@@ -107,12 +109,49 @@ function codesDifference([record, begin, end], got, want) {
   return off > want.length / 200 ? `${off} codes are off by one` : undefined;
 }
 
+// Slots (kernels/wgsl/choice_wgsl.h): an expert and its weight.  any: a row whose weights must be
+// NaN may have any experts.
+function slotsDifference(tolerance, damaged, got, want) {
+  const a = new Float32Array(got.buffer, got.byteOffset), b = new Float32Array(want.buffer, want.byteOffset);
+  let top = 0;
+  for (let i = 1; i < b.length; i += 2) top = Math.max(top, Math.abs(b[i]) || 0);
+  for (let at = 0; at < want.length; at += 2) {
+    const any = damaged && Number.isNaN(b[at + 1]);
+    if (!any && got[at] !== want[at]) return `expert ${at / 2} is ${got[at]}, not ${want[at]}`;
+    if (any ? !Number.isNaN(a[at + 1]) : !(Math.abs(a[at + 1] - b[at + 1]) <= tolerance * top)) {
+      return `weight ${at / 2} is ${a[at + 1]}, not ${b[at + 1]}`;
+    }
+  }
+  return undefined;
+}
+
+// Slots sorted by expert: those of one expert have any order.
+function listDifference(groups, got, want) {
+  const at = 4 * groups, experts = new Map();
+  for (let i = 0; i < at; i++) {
+    if (got[i] !== want[i]) return `[${i}] of the groups is ${got[i]}, not ${want[i]}`;
+  }
+  for (let g = 0; g < at; g += 4) {
+    const [first, end] = experts.get(want[g]) ?? [want[g + 1], 0];
+    if (want[g + 2]) experts.set(want[g], [first, Math.max(end, want[g + 1] + want[g + 2])]);
+  }
+  for (const [expert, [first, end]] of experts) {
+    const [a, b] = [got, want].map(all => all.slice(at + first, at + end).sort().join());
+    if (a !== b) return `expert ${expert} has the slots ${a}, not ${b}`;
+  }
+  return undefined;
+}
+
 // The first difference that matters, in words; or undefined.
 function difference(run, got, want) {
   if (run.type === 'act') return actDifference(got, want);
   if (run.type.startsWith('codes:')) {
     return codesDifference(run.type.split(':').slice(1).map(Number), got, want);
   }
+  if (run.type.startsWith('slots')) {
+    return slotsDifference(run.tolerance, run.type.includes('any'), got, want);
+  }
+  if (run.type.startsWith('list:')) return listDifference(Number(run.type.slice(5)), got, want);
   let top = 0;
   // a score of -1e30 is that of a position which is not seen
   for (const v of want) if (Math.abs(v) < 1e29) top = Math.max(top, Math.abs(v));
@@ -143,7 +182,8 @@ async function runCase(shader, {layout, pipeline}, run) {
   encoder.copyBufferToBuffer(out, 0, back, 0, out.size);
   device.queue.submit([encoder.finish()]);
   await back.mapAsync(GPUMapMode.READ);
-  const expect = bytesOf(run.expect), reader = readers[run.type] ?? (bytes => new Int8Array(bytes));
+  const expect = bytesOf(run.expect);
+  const reader = readers[run.type.split(':')[0]] ?? (bytes => new Int8Array(bytes));
   const got = reader(back.getMappedRange().slice(0, expect.length));
   const want = reader(expect.buffer.slice(expect.byteOffset, expect.byteOffset + expect.length));
   const off = difference(run, got, want);
@@ -168,6 +208,10 @@ const broken = [
   ['chunks_f16', 'total * exp(top - most) + share', 'total + share'],
   ['prompt_f16', 'total * shrink + share', 'total + share'],
   ['prompt_codes_64_softcap', 'at + 31u + p.window > low', 'at + p.window > low'],
+  ['choice_all', 'mine && k < e', 'mine && k > e'],
+  ['sort', 'at.y + i / GROUP', 'at.y'],
+  ['experts_q6k_256_slots', 'lid - skew', 'lid'],
+  ['experts_q6k_256_tiles', '/ p.x_used * p.x_ld', '* p.x_ld'],
 ];
 async function checkBroken() {
   for (const [part, from, to] of broken) {

@@ -1,23 +1,25 @@
 /* Models with layers on a GPU, against the CPU.  Where a value is close to a half, its code on the
  * GPU may be the next one, and in a tiny model that shows.  So both are compared with floats: the
  * GPU's logits must not be further from them than the CPU's are, by root mean square and by 10
- * percent.  Of encoders, which have no logits, the hidden states are compared.
+ * percent.  And of rows that are alone in their sequences, most must be as on the CPU.  Encoders
+ * have no logits: their hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models [f16|q8|f32] MODEL...
+ *   device_models [f16|q8|f32] [long] [parts] MODEL...
  *
- * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  The first argument is the
- * type of the KV cache, f16 by default.  Two sequences in batches of several lengths, prompts and
+ * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  f16, q8, f32: the type of
+ * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  parts: buffers of
+ * weights for experts have at most 16 KB.  Two sequences in batches of several lengths, prompts and
  * single tokens; one of them goes back and on.  Prints a line a model: how many of its layers are
  * on the GPU, how far both are from floats, and why others are not. */
-#include "qsf.h"
+#include "base/device.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 24, CONTEXT = 128 };
+enum { ROWS = 64, SEQUENCES = 24, CONTEXT = 128 };
 
 static qsf_error why;
 
@@ -27,8 +29,10 @@ typedef struct three {
     qsf_model_info info;
     uint32_t    width;          /* of what is compared */
     double      sum[N_CONTEXTS];
+    uint32_t    same;           /* of SEQUENCES rows */
 } three;
 static qsf_kv_type kv = QSF_KV_F16;
+static uint32_t most = 24;      /* rows of a prompt */
 
 static int failed(const char *path, const char *text)
 {
@@ -83,6 +87,30 @@ static qsf_status all(three *p, uint32_t seq, uint32_t first, uint32_t n)
     return some(p, seq, first, n, 1);
 }
 
+/* Whether the GPU's logits are the CPU's, up to a thousandth of the largest. */
+static bool is_same(const three *p, uint32_t i)
+{
+    const float *a = result_of(p, GPU, i), *b = result_of(p, CPU, i);
+    double top = 0, off = 0;
+    for (uint32_t v = 0; v < p->width; v++) {
+        top = fmax(top, fabs(b[v]));
+        off = fmax(off, fabs((double)a[v] - b[v]));
+    }
+    return off <= 1e-3 * top;
+}
+
+/* Rows that are alone in their sequences: the wrong code of one is not seen by the others. */
+static qsf_status alone(three *p)
+{
+    qsf_row rows[SEQUENCES];
+    for (uint32_t i = 0; i < SEQUENCES; i++) rows[i] = row_of(p, i, 7 + i);
+    qsf_status st = all_rows(p, rows, SEQUENCES, SEQUENCES);
+    for (uint32_t i = 0; i < SEQUENCES && !st; i++) p->same += is_same(p, i);
+    for (uint32_t i = 0; i < N_CONTEXTS * SEQUENCES && !st; i++)
+        st = qsf_seq_truncate(p->c[i / SEQUENCES], i % SEQUENCES, 0);
+    return st;
+}
+
 /* Two texts at once, which are new. */
 static qsf_status texts(three *p, uint32_t first, uint32_t n, uint32_t m)
 {
@@ -96,7 +124,8 @@ static qsf_status texts(three *p, uint32_t first, uint32_t n, uint32_t m)
 
 static qsf_status batches(three *p)
 {
-    qsf_status st;
+    qsf_status st = alone(p);
+    if (st) return st;
     if (p->info.encoder) {
         if ((st = texts(p, 1, 5, 19)) || (st = texts(p, 50, 1, 0))) return st;
         return texts(p, 40, 2, 1);
@@ -105,7 +134,7 @@ static qsf_status batches(three *p)
     if ((st = all(p, 0, 9, 1)) || (st = all(p, 1, 60, 2))) return st;
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_seq_truncate(p->c[k], 1, 12))) return st;
-    if ((st = all(p, 1, 80, ROWS)) || (st = some(p, 1, 110, 13, 3)) || (st = all(p, 1, 130, 4))) return st;
+    if ((st = all(p, 1, 80, most)) || (st = some(p, 1, 110, 13, 3)) || (st = all(p, 1, 130, 4))) return st;
     return all(p, 0, 10, 1);
 }
 
@@ -117,7 +146,7 @@ static qsf_status contexts(three *p, qsf_model *m)
         qsf_context_defaults(&o);
         o.n_ctx = CONTEXT;
         o.n_batch = o.n_logits = ROWS;
-        o.n_seqs = 2;
+        o.n_seqs = SEQUENCES;
         o.n_threads = 1;
         o.f32 = k == FLOATS;
         o.kv_type = o.f32 ? QSF_KV_F32 : kv;
@@ -146,15 +175,29 @@ static int model(const char *path, qsf_devices *devices)
     } else if (qsf_context_device(p.c[GPU], &use) || batches(&p)) {
         for (int k = 0; k < N_CONTEXTS; k++) code |= failed(name, qsf_last_error(p.c[k]));
     } else {
-        code = !(p.sum[GPU] <= 1.21 * p.sum[CPU] + 1e-10 * p.sum[FLOATS]);
-        printf("%s: %u of %u layers, off by %.1e, the CPU by %.1e%s%s%s\n", name, (unsigned)use.n_layers,
-               (unsigned)p.info.n_layers, sqrt(p.sum[GPU] / p.sum[FLOATS]), sqrt(p.sum[CPU] / p.sum[FLOATS]),
+        code = !(p.sum[GPU] <= 1.21 * p.sum[CPU] + 1e-10 * p.sum[FLOATS]) || 4 * p.same < 3 * SEQUENCES;
+        printf("%s: %u of %u layers, off by %.1e, the CPU by %.1e, %u of %d rows as there%s%s%s\n", name,
+               (unsigned)use.n_layers, (unsigned)p.info.n_layers, sqrt(p.sum[GPU] / p.sum[FLOATS]),
+               sqrt(p.sum[CPU] / p.sum[FLOATS]), (unsigned)p.same, SEQUENCES,
                code ? ": too much" : "", use.left[0] ? "; " : "", use.left);
     }
     fflush(stdout);
     for (int k = 0; k < N_CONTEXTS; k++) qsf_context_free(p.c[k]);
     qsf_model_close(m);
     return code;
+}
+
+/* A device whose buffers are small. */
+static qsf_status (*open_whole)(qsf_devices *, uint32_t, qsf_device **, qsf_error *);
+static qsf_status open_parts(qsf_devices *l, uint32_t i, qsf_device **out, qsf_error *err)
+{
+    static qsf_device_info info;
+    const qsf_status st = open_whole(l, i, out, err);
+    if (st) return st;
+    info = *(*out)->info;
+    info.max_buffer = 1 << 14;
+    (*out)->info = &info;
+    return QSF_OK;
 }
 
 int main(int argc, char **argv)
@@ -168,6 +211,8 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "f16")) kv = QSF_KV_F16;
         else if (!strcmp(argv[i], "q8")) kv = QSF_KV_Q8;
         else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
+        else if (!strcmp(argv[i], "long")) most = ROWS;
+        else if (!strcmp(argv[i], "parts")) open_whole = devices->open, devices->open = open_parts;
         else code |= model(argv[i], devices);
     }
     qsf_devices_close(devices);

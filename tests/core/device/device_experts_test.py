@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Tiny mixtures of experts with their layers on a GPU: logits as far from those of floats as the CPU's.
+SPDX-License-Identifier: MIT
+
+    device_experts_test.py DEVICE_MODELS QSF_CONVERT WORK [all]
+
+QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+Models of floats are converted to 8 bits first.  all: every family, also those that differ in nothing that
+a shader knows.
+"""
+import os, pathlib, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
+import make_tiny
+
+# One of each that computes differently: biases; a shared expert with a gate; sigmoid, a bias of the
+# choice, groups, shared experts without a gate; a router that reads the layer's input; norms of
+# experts; scales of experts, in matrices that are bound in parts.
+MODELS = ["gpt-oss-mxfp4", "qwen2moe", "bailingmoe2", "smallthinker", "gemma4-moe"]
+PARTS = "mixtral-q8_0"
+MORE = ["mixtral-q8_0", "ernie4_5-moe", "glm4moe", "granitemoe", "olmoe", "phimoe", "qwen3moe",
+        "gemma4-moe-apart"]
+
+
+def converted(convert, work, name):
+    path = make_tiny.make(work, name)[0]
+    if name.endswith(("q8_0", "mxfp4")): return str(path)
+    out = work / f"{name}.qsf"
+    subprocess.run([convert, "--quant-type", "8bit", "--outliers", "off", path, out], check=True,
+                   capture_output=True)
+    return str(out)
+
+
+def scaled(work, name):
+    """The model, with a scale for each expert."""
+    path = work / f"{name}-scales.gguf"
+    model = make_tiny.models()[name]
+    make_tiny.Writer(path, dict(model, experts=dict(model["experts"], scales=("gate", "up", "down")))).write()
+    return str(path)
+
+
+def main():
+    program, convert, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    folder = os.environ.get("QSF_WEBGPU_DIR")
+    if not folder:
+        print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
+        sys.exit(77)
+    names = MODELS + MORE * ("all" in sys.argv[4:])
+    paths = [converted(convert, work, name) for name in names]
+    paths += ["parts", scaled(work, PARTS)]
+    env = dict(os.environ, QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
+               VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
+    done = subprocess.run([program, "long", *paths], capture_output=True, text=True, env=env)
+    print(done.stdout, done.stderr, sep="")
+    lines = done.stdout.splitlines()
+    if done.returncode: sys.exit("a GPU computes something else")
+    for line in lines:
+        moved = re.search(r": (\d+) of (\d+) layers, off by", line)
+        if not moved or moved[1] != moved[2]: sys.exit(f"not all layers are on the GPU: {line}")
+    if len(lines) != len(names) + 1: sys.exit("models are missing")
+
+
+if __name__ == "__main__":
+    main()
