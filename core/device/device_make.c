@@ -29,16 +29,6 @@ static qsf_status device_test(device_executor *e, qsf_error *err)
     return st || !waits ? st : qsf_device_tested(e, err);
 }
 
-qsf_status qsf_device_tested(device_executor *e, qsf_error *err)
-{
-    if (!e->b.test) return QSF_OK;
-    const qsf_status st = qsf_self_test_run(e->b.test, e->d->wait != NULL, err);
-    if (st) return st;
-    qsf_self_test_free(e->b.test);
-    e->b.test = NULL;
-    return QSF_OK;
-}
-
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
     const qsf_platform *p = e->c->platform;
