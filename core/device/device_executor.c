@@ -15,7 +15,7 @@ enum {
     ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
     ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
     EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
-    EARLY_ROWS = 16             /* for batches that it computes as fast as they are listed */
+    EARLY_ROWS = 16             /* for batches whose listing takes about as long */
 };
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
