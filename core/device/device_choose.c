@@ -41,7 +41,7 @@ static uint64_t layer_matrices(const qsf_source *s, uint32_t layer, uint64_t *la
     for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
         const uint64_t bytes = w.m[i].t.rows ? matrix_room(&w.m[i]) : 0;
         all += bytes;
-        *largest = QSF_MAX(*largest, bound_in_parts(i) ? bytes / s->layers[layer].n_experts : bytes);
+        *largest = QSF_MAX(*largest, bytes && bound_in_parts(i) ? bytes / s->layers[layer].n_experts : bytes);
     }
     return all;
 }

@@ -43,6 +43,12 @@ typedef struct device_executor {
     qsf_device_batch    batch;
 } device_executor;
 
+/* Dispatches of a batch, at most. */
+static inline uint64_t qsf_device_list_room(const device_executor *e)
+{
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+}
+
 extern const qsf_executor_table qsf_device_executor_table;
 
 #endif

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_few.h"
 
+#include "device/device_life.h"
+
 #if !defined(QSF_NO_CANDIDATES)
 
 enum { ROW_NS = 1000 * 1000 * 1000 };           /* of one wait */

@@ -3,7 +3,7 @@
 #ifndef QSF_DEVICE_FEW_H
 #define QSF_DEVICE_FEW_H
 
-#include "device/device_make.h"
+#include "device/device_executor.h"
 
 #if defined(QSF_NO_CANDIDATES)
 static inline qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)

@@ -1,100 +1,9 @@
-/* A context's layers move to a device, and back.
+/* A context's layers move to a device.
  * SPDX-License-Identifier: MIT */
 #include "device/device_few.h"
+#include "device/device_life.h"
 
 #include "model/part.h"
-
-/* ---- the end ---- */
-
-void qsf_device_forget(device_executor *e)
-{
-    if (e->d) e->d->release(e->d->user, e->read);
-    e->read = 0;
-}
-
-static uint64_t list_room(const device_executor *e)
-{
-    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
-}
-
-/* All that is on the device, and the device. */
-static void device_release(device_executor *e)
-{
-    const qsf_platform *p = e->c->platform;
-    const uint64_t n = e->end - e->first;
-    qsf_device_forget(e);
-    qsf_device_head_done(&e->head, &e->b);
-    qsf_device_few_done(e);
-    for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
-    if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
-    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
-    e->c->fetch.elsewhere = NULL;
-    if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
-    if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
-    if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
-    qsf_self_test_free(e->b.test);
-    qsf_device_buffers_done(&e->b);
-    if (e->d) e->d->close(e->d->user);
-    *e = (device_executor){ .base = e->base, .cpu = e->cpu, .cpu_does = e->cpu_does, .c = e->c,
-                            .choice = e->choice, .replay = e->replay };
-}
-
-void qsf_device_executor_free(device_executor *e)
-{
-    const qsf_platform *p = e->c->platform;
-    device_release(e);
-    qsf_replay_done(&e->replay);
-    qsf_dealloc(p, e, sizeof *e);
-}
-
-/* The context is the CPU's alone again. */
-static void device_undo(device_executor *e)
-{
-    qsf_context *c = e->c;
-    c->executor = e->cpu;
-    c->tables.user = c->state.user = c->executor;
-    qsf_device_executor_free(e);
-}
-
-qsf_status qsf_device_flush(device_executor *e, qsf_error *err)
-{
-    const qsf_device_id to = e->mapped;
-    const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
-    uint8_t *own;
-    if (!to) return QSF_OK;
-    e->mapped = 0;
-    const qsf_status st = e->cpu_does->kv_map(e->cpu, e->mapped_layer, e->mapped_block, true, &own, err);
-    if (st) return st;
-    memcpy(own, e->words, n);
-    qsf_replay_kept(&e->replay, e->mapped_block);
-    return e->d->write(e->d->user, to, e->mapped_at, e->words, n, err);
-}
-
-qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
-{
-    qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
-    for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
-        st = qsf_device_layer_there(&e->b, &e->layers[i], err);
-    if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
-    if (st == QSF_PENDING) return QSF_OK;               /* a host that must not block: the next time */
-    if (!st) st = e->d->state(e->d->user, err);
-    e->unchecked = st != QSF_OK;
-    return st;
-}
-
-qsf_status qsf_device_fall(device_executor *e, qsf_error *err)
-{
-    qsf_error why = *err, ignored;
-    (void)qsf_device_flush(e, &ignored);
-    qsf_log(e->c->model, QSF_LOG_WARN, "%s: %.300s; layers %u to %u continue on the CPU", e->d->info->name,
-            why.text, (unsigned)e->first, (unsigned)e->end - 1);
-    qsf_format(e->choice.left, sizeof e->choice.left, "the GPU failed: %.120s", why.text);
-    device_release(e);
-    *err = (qsf_error){ 0 };
-    return qsf_replay_run(&e->replay, err);
-}
-
-/* ---- the beginning ---- */
 
 /* The head is the device's if the last layer is. */
 static qsf_status device_head_begin(device_executor *e, qsf_error *err)
@@ -121,16 +30,6 @@ static qsf_status device_test(device_executor *e, qsf_error *err)
     return st || !waits ? st : qsf_device_tested(e, err);
 }
 
-qsf_status qsf_device_tested(device_executor *e, qsf_error *err)
-{
-    if (!e->b.test) return QSF_OK;
-    const qsf_status st = qsf_self_test_run(e->b.test, e->d->wait != NULL, err);
-    if (st) return st;
-    qsf_self_test_free(e->b.test);
-    e->b.test = NULL;
-    return QSF_OK;
-}
-
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
     const qsf_platform *p = e->c->platform;
@@ -142,7 +41,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
     memset(e->there, 0, s->hp.n_layers);
     e->c->fetch.elsewhere = e->there;
-    e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
+    e->list = qsf_alloc_array(p, qsf_device_list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
@@ -154,6 +53,15 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     e->b.ropes = e->c->ropes;
     if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
     return device_test(e, err);
+}
+
+/* The context is the CPU's alone again. */
+static void device_undo(device_executor *e)
+{
+    qsf_context *c = e->c;
+    c->executor = e->cpu;
+    c->tables.user = c->state.user = c->executor;
+    qsf_device_executor_free(e);
 }
 
 /* The context's layers of the choice are the device's, which belongs to the context also after an

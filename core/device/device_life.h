@@ -1,11 +1,11 @@
-/* The executor's life: layers move to a device, and back.
+/* The executor's failures and its end.
  * SPDX-License-Identifier: MIT
  *
  * A device that fails is given up: its layers are the CPU's from then on, and what it knew is
  * computed again (replay.h).  So an error of the device becomes one of the context only if that is
  * not possible. */
-#ifndef QSF_DEVICE_MAKE_H
-#define QSF_DEVICE_MAKE_H
+#ifndef QSF_DEVICE_LIFE_H
+#define QSF_DEVICE_LIFE_H
 
 #include "device/device_executor.h"
 
