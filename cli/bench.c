@@ -58,7 +58,7 @@ void print_times(run_session *s)
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt,
             rate(st.tokens_prompt, st.ns_prompt));
     qsf_turn_state turn = { .size = sizeof turn };
-    if (s->turn) {              /* embeddings have none */
+    if (s->turn) {              /* NULL with --embedding */
         qsf_turn_get_state(s->turn, &turn);
         fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)s->n_answered,
                 rate(s->n_intervals, s->ns_intervals));

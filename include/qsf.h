@@ -910,7 +910,8 @@ QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
  * After any other error the sequence keeps the finished batches. */
 QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits);
 /* The logits, float[n_vocab], of the i-th row of the last finished batch that asked for them; valid
- * until the next batch.  Tokens that qsf_head_mode skipped have -INFINITY. */
+ * until the next batch.  Tokens that qsf_head_mode skipped have -INFINITY.  NULL: no such row, or
+ * the GPU that has it was lost (qsf_last_error). */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 
 /* ---- ranges of layers ------------------------------------------------------------------------ */

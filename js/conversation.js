@@ -375,6 +375,7 @@ export class Conversation {
     memory.check(memory.with(Uint32Array.from(uses, use => use.place), places =>
       memory.with(Float32Array.from(uses, use => use.scale), scales =>
         this.#x.qsf_flat_conversation_adapt(this.handle, places, scales, uses.length))), this.handle);
+    if (this.#gpu?.gone) this.#leaveGpu();
     this.#uses = uses;
   }
 

@@ -118,7 +118,7 @@ export interface LoadOptions {
    * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
    * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
    * of any kind, otherwise load() rejects (UNSUPPORTED). docs/webgpu.md describes which layers a
-   * GPU computes. If the GPU is lost during an answer, the answer rejects (IO).
+   * GPU computes. If the GPU fails, or adapters are used, the CPU continues.
    */
   device?: 'auto' | 'cpu' | 'gpu';
   /**

@@ -163,6 +163,10 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     target_link_libraries(device_layers PRIVATE qsf)
     qsf_script(device_layers_test 300 core/device/device_layers_test.py $<TARGET_FILE:device_layers>
         "${work}/layers")
+    qsf_test_program(device_picks core/device/device_picks.c)
+    target_link_libraries(device_picks PRIVATE qsf)
+    qsf_script(device_picks_test 600 core/device/device_picks_test.py $<TARGET_FILE:device_picks>
+        "${work}/device_picks")
     qsf_test_program(budget_models core/engine/budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
     qsf_script(budget_models_test 600 core/engine/budget_models_test.py $<TARGET_FILE:budget_models>

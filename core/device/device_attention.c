@@ -267,7 +267,7 @@ static void attention_list(qsf_device_maker *k)
     step_chunks(k, &a);
     qsf_device_add_input(k, join, &out, 1);
     k->of.attention = QSF_DEVICE_ALL;
-    qsf_device_fuse(k, UINT32_MAX);
+    qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     qsf_device_step_out(k, "attention output", QSF_K_ATTN_OUT, QSF_K_ATTN_OUT_BIAS);
 }
 

@@ -5,7 +5,7 @@
  * twice: before the first layer that is on the device, and after the last one.  On a host that must
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
-#include "device/device_make.h"
+#include "device/device_few.h"
 #include "model/part.h"
 
 #include "wgsl/prompt_wgsl.h"
@@ -13,8 +13,9 @@
 enum {
     WAIT_NS = 1000 * 1000 * 1000,
     ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
-    ATTENTION_GROUPS = 96,      /* groups of rows times heads, from which on they occupy a fast GPU */
-    EARLY = 40                  /* dispatches with which a GPU begins, while others are listed */
+    ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
+    EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
+    EARLY_ROWS = 16             /* for batches whose listing takes about as long */
 };
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
@@ -114,10 +115,14 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 
 static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
 {
-    const device_executor *e = on_device(x);
-    if (!set->n || !e->d) return e->cpu_does->adapters_put(e->cpu, set, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU; layers %u to %u are on %s",
-                    (unsigned)e->first, (unsigned)e->end - 1, e->d->info->name);
+    device_executor *e = on_device(x);
+    if (set->n && e->d) {
+        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
+        const qsf_status st = qsf_device_fall(e, err);
+        if (st) return st;
+        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
+    }
+    return e->cpu_does->adapters_put(e->cpu, set, err);
 }
 
 /* ---- a batch ---- */
@@ -125,7 +130,8 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
-    e->here = e->together = e->logits = e->came = false;
+    e->here = e->together = e->logits = e->came = e->few = false;
+    e->rows_read = 0;
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
 }
@@ -306,7 +312,7 @@ static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_erro
 static qsf_status begin_early(device_executor *e, qsf_error *err)
 {
     qsf_status st = QSF_OK;
-    if (e->n_list < EARLY || !e->all_ready) return QSF_OK;
+    if (e->n_list < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
     if (!(st = batch_numbers(e, err))) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->n_list = 0;
     return st;
@@ -370,6 +376,7 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
                                   c->batch.n_asked, e->list, &e->n_list, err);
     if (st == QSF_PENDING) e->n_list = before;
     if (st == QSF_PENDING) return st;
+    if (!st) st = qsf_device_few_list(e, err);
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
@@ -417,7 +424,7 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st) return st;
-    if (there) st = device_layer(e, work, err);
+    if (there) st = (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;
@@ -451,4 +458,7 @@ const qsf_executor_table qsf_device_executor_table = {
     device_adapters_put,
     device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
+#if !defined(QSF_NO_CANDIDATES)
+    qsf_device_few_out, qsf_device_few_row,
+#endif
 };

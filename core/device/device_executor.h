@@ -3,6 +3,7 @@
 #ifndef QSF_DEVICE_EXECUTOR_H
 #define QSF_DEVICE_EXECUTOR_H
 
+#include "device/device_candidates.h"
 #include "device/device_choose.h"
 #include "device/device_head.h"
 #include "device/replay.h"
@@ -18,6 +19,7 @@ typedef struct device_executor {
     qsf_device_layer   *layers;         /* [end - first] */
     uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
+    qsf_device_candidates candidates;   /* of its logits */
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
@@ -28,7 +30,9 @@ typedef struct device_executor {
     bool                here;           /* the batch's rows are on the device; */
     bool                together;       /* those that asked stand together, from first_asked on; */
     bool                logits;         /* its logits are; */
-    bool                came;           /* they have come to the CPU */
+    bool                came;           /* they have come to the CPU; */
+    bool                few;            /* candidates of them are there; */
+    uint32_t            rows_read;      /* a bit for each row of logits that came alone */
     uint32_t            first_asked;
     qsf_device_id       read;           /* under way on a host that must not block; 0: none */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */

@@ -141,7 +141,7 @@ static void list_serial(qsf_device_maker *k, const layer_part *p)
 {
     if (!p->part) return;
     list_in(k, p, NULL);
-    if (reads_by_products(p->part)) qsf_device_fuse(k, UINT32_MAX);
+    if (reads_by_products(p->part)) qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     if (p->part->in) p->part->in(k);
     list_rest(k, p);
 }
@@ -151,10 +151,10 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
     if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part)))
-        qsf_device_fuse(k, UINT32_MAX);
+        qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
-    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
+    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, QSF_DEVICE_FUSED_COLUMNS);
     ff->part->in(k);
     list_rest(k, mixer);
     list_rest(k, ff);

@@ -34,10 +34,10 @@ typedef struct qsf_device_for {
     enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
 } qsf_device_for;
 
-/* The variant for n rows; up to 32 of them are multiplied eight at a time. */
+/* The variant for n rows; up to 128 of them are multiplied eight at a time. */
 static inline uint32_t qsf_device_variant(uint32_t n)
 {
-    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 32 ? 3 : 4;
+    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 128 ? 3 : 4;
 }
 /* Rows of a batch that a workgroup of a product's variant takes. */
 static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }

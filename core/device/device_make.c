@@ -1,6 +1,6 @@
 /* A context's layers move to a device, and back.
  * SPDX-License-Identifier: MIT */
-#include "device/device_make.h"
+#include "device/device_few.h"
 
 #include "model/part.h"
 
@@ -14,7 +14,7 @@ void qsf_device_forget(device_executor *e)
 
 static uint64_t list_room(const device_executor *e)
 {
-    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
 }
 
 /* All that is on the device, and the device. */
@@ -24,6 +24,7 @@ static void device_release(device_executor *e)
     const uint64_t n = e->end - e->first;
     qsf_device_forget(e);
     qsf_device_head_done(&e->head, &e->b);
+    qsf_device_few_done(e);
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
@@ -101,27 +102,33 @@ static qsf_status device_head_begin(device_executor *e, qsf_error *err)
     const qsf_source *s = e->c->model->source;
     qsf_rows logits;
     if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
-    const qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
-    return st ? st
-        : qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
+    if (!st) st = qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+    return st || !e->head.here ? st : qsf_device_few_begin(e, (uint32_t)logits.ld, err);
 }
 
 /* Compiles the shaders of layers and head, and lets them show that they compute what the CPU
- * computes, if the host may wait for that. */
+ * computes: at once, or on a host that must not block before they are used. */
 static qsf_status device_test(device_executor *e, qsf_error *err)
 {
     const bool waits = e->d->wait != NULL;
-    qsf_status st = QSF_OK;
-    if (waits) st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
+    qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
     for (uint32_t i = e->first; i < e->end && !st; i++)
         st = qsf_device_layer_compile(&e->b, &e->layers[i - e->first], i, err);
     if (!st) st = device_head_begin(e, err);
     e->unchecked = true;
     if (!st && waits) st = qsf_device_verdict(e, err);
-    if (!st && waits) st = qsf_self_test_run(e->b.test, true, err);
+    return st || !waits ? st : qsf_device_tested(e, err);
+}
+
+qsf_status qsf_device_tested(device_executor *e, qsf_error *err)
+{
+    if (!e->b.test) return QSF_OK;
+    const qsf_status st = qsf_self_test_run(e->b.test, e->d->wait != NULL, err);
+    if (st) return st;
     qsf_self_test_free(e->b.test);
     e->b.test = NULL;
-    return st;
+    return QSF_OK;
 }
 
 static qsf_status device_make(device_executor *e, qsf_error *err)

@@ -16,6 +16,9 @@ void       qsf_device_executor_free(device_executor *e);
 /* Bytes that a caller has filled go where they belong, and to the CPU's cache: their tokens are not
  * known. */
 qsf_status qsf_device_flush(device_executor *e, qsf_error *err);
+/* Whether its shaders compute what the CPU computes, once they are compiled.  QSF_PENDING, on a
+ * host that must not block: not known yet. */
+qsf_status qsf_device_tested(device_executor *e, qsf_error *err);
 /* Whether the device did what it was told so far: a buffer that found no memory, and a command that
  * was refused, are known only after a read. */
 qsf_status qsf_device_verdict(device_executor *e, qsf_error *err);

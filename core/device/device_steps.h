@@ -72,7 +72,10 @@ void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int nor
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
                           uint32_t ld, int norm, int bias);
 
-enum { QSF_DEVICE_FUSED = 2 };          /* rows, at most */
+enum {
+    QSF_DEVICE_FUSED = 1,               /* rows, at most; with two a plain product is faster */
+    QSF_DEVICE_FUSED_COLUMNS = 2048     /* wider rows are faster if they are made once */
+};
 /* After rows to CODES of at most `widest` columns: batches of few rows leave that step out, and the
  * products that follow make codes by themselves.  Only if nothing else reads these CODES.  Sets
  * k->fused to the rows of such batches, at most; 0: none. */

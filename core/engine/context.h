@@ -26,6 +26,10 @@ typedef struct qsf_batch_state {
     qsf_expert_walk walk;            /* through the experts of the layer, if these are read alone */
     uint32_t n_states;               /* rows whose remaining layers are computed elsewhere */
     qsf_rows rows[QSF_N_ROWS_KINDS]; /* what it was computed for, of the kinds that it has */
+#if !defined(QSF_NO_CANDIDATES)
+    bool     few;                    /* candidates are enough for most rows that ask */
+    const qsf_candidates *candidates;   /* of these rows; NULL: rows[QSF_ROWS_LOGITS] has their logits */
+#endif
 } qsf_batch_state;
 
 struct qsf_context {

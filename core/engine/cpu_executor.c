@@ -262,4 +262,7 @@ const qsf_executor_table qsf_cpu_executor_table = {
     cpu_kv_copy, cpu_state_copy, cpu_kv_map, cpu_state_map,
     cpu_adapters_put,
     cpu_begin, cpu_rows_in, cpu_rows_back, cpu_stage, cpu_rows_out, cpu_logits_more, cpu_end,
+#if !defined(QSF_NO_CANDIDATES)
+    NULL, NULL,
+#endif
 };

@@ -14,6 +14,7 @@
 #define QSF_EXECUTOR_H
 
 #include "base/pool.h"
+#include "engine/candidates.h"
 #include "layers/embedding.h"
 #include "layers/head_stream.h"
 #include "layers/kv.h"
@@ -124,6 +125,16 @@ typedef struct qsf_executor_table {
     qsf_status (*logits_more)(qsf_executor *x, uint32_t i, const uint32_t *mask, qsf_error *err);
     /* The batch is done, or dropped.  seqs: whose counts of attention are output. */
     void (*end)(qsf_executor *x, qsf_kv_seq *seqs, bool done);
+
+#if !defined(QSF_NO_CANDIDATES)
+    /* Both NULL: logits are in the host's memory anyway.
+     * In place of rows_out for the logits: the candidates of all rows that ask, valid until the
+     * next batch.  Fails if a logit is not finite.  QSF_PENDING as in rows_out.  *out NULL:
+     * rows_out gives the logits. */
+    qsf_status (*candidates)(qsf_executor *x, const qsf_candidates **out, qsf_error *err);
+    /* Until the next batch: row i of these logits, waiting for it. */
+    qsf_status (*logits_row)(qsf_executor *x, uint32_t i, const float **out, qsf_error *err);
+#endif
 } qsf_executor_table;
 
 struct qsf_executor {

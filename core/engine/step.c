@@ -199,17 +199,52 @@ static qsf_status rows_out(qsf_context *c, qsf_rows_kind kind)
     return x->does->rows_out(x, kind, &c->now.rows[kind], &c->error);
 }
 
+#if defined(QSF_NO_CANDIDATES)
+static inline qsf_status candidates_out(qsf_context *c) { (void)c; return QSF_OK; }
+static inline bool candidates_suffice(const qsf_context *c) { (void)c; return false; }
+static inline const float *candidates_logits(const qsf_context *c, size_t i)
+{
+    (void)c, (void)i;
+    return NULL;
+}
+#else
+static bool candidates_suffice(const qsf_context *c) { return c->now.candidates != NULL; }
+
+/* Candidates come in place of logits, if the batch's rows may do with them and the executor has
+ * any. */
+static qsf_status candidates_out(qsf_context *c)
+{
+    qsf_executor *x = c->executor;
+    qsf_status st = QSF_OK;
+    c->now.candidates = NULL;
+    if (c->now.few && x->does->candidates && c->batch.n_asked && !c->behind.rows)
+        st = x->does->candidates(x, &c->now.candidates, &c->error);
+    if (st != QSF_PENDING) c->now.few = false;
+    return st;
+}
+
+/* The logits of a row that has candidates. */
+static const float *candidates_logits(const qsf_context *c, size_t i)
+{
+    const float *logits = NULL;
+    qsf_error *err = &((qsf_context *)(uintptr_t)c)->error;
+    return c->executor->does->logits_row(c->executor, (uint32_t)i, &logits, err) ? NULL : logits;
+}
+#endif
+
 static qsf_status batch_output(qsf_context *c)
 {
     qsf_status st;
     const bool states = !qsf_part_ends(c->model->source);
     if (states && (st = rows_out(c, QSF_ROWS_STATES))) return st;
     if (c->now.hidden && (st = rows_out(c, QSF_ROWS_HIDDEN))) return st;
-    if ((c->batch.n_asked || c->behind.rows) && (st = rows_out(c, QSF_ROWS_LOGITS))) return st;
+    if ((st = candidates_out(c))) return st;
+    if (!candidates_suffice(c) && (c->batch.n_asked || c->behind.rows)
+        && (st = rows_out(c, QSF_ROWS_LOGITS))) return st;
     c->now.n_states = states ? c->batch.n : 0;
     c->now.n_hidden = c->now.hidden ? c->now.n_new : 0;
     if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
-    return check_logits(c);
+    return candidates_suffice(c) ? QSF_OK : check_logits(c);
 }
 
 /* Before a layer: rows that waited for it join the batch, and bytes travel while it computes, first
@@ -401,7 +436,7 @@ qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, con
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask)
 {
     qsf_executor *x = c->executor;
-    if (c->now.active || i >= c->batch.n_asked) return QSF_OK;
+    if (c->now.active || i >= c->batch.n_asked || candidates_suffice(c)) return QSF_OK;
     qsf_status st = x->does->logits_more(x, (uint32_t)i, mask, &c->error);
     if (!st) st = rows_out(c, QSF_ROWS_LOGITS);
     return st ? st : check_logits(c);
@@ -410,5 +445,6 @@ qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask)
 const float *qsf_logits(const qsf_context *c, size_t i)
 {
     const qsf_rows *logits = &c->now.rows[QSF_ROWS_LOGITS];
+    if (qsf_candidates_of(c, i)) return candidates_logits(c, i);
     return !c->now.active && i < c->batch.n_asked ? logits->x + i * logits->ld : NULL;
 }

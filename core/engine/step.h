@@ -10,6 +10,23 @@
  * tokens of mask, a bit for each token. */
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask);
 
+#if defined(QSF_NO_CANDIDATES)          /* no executor has any */
+static inline void qsf_candidates_ask(qsf_context *c) { (void)c; }
+static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size_t i)
+{
+    (void)c, (void)i;
+    return NULL;
+}
+#else
+/* Candidates are enough for most rows of the next batch. */
+static inline void qsf_candidates_ask(qsf_context *c) { c->now.few = true; }
+/* Those of a row that asked, counted as qsf_logits counts; NULL: there are only its logits. */
+static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size_t i)
+{
+    return !c->now.active && i < c->batch.n_asked && c->now.candidates ? c->now.candidates + i : NULL;
+}
+#endif
+
 /* Whether a layer has been computed at this stage. */
 bool qsf_stage_after(qsf_stage s, uint32_t layer);
 

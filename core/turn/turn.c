@@ -9,8 +9,10 @@
 #include "base/sized.h"
 #include "engine/behind.h"
 #include "engine/options.h"
+#include "engine/step.h"
 #include "model/model.h"
 #include "model/part.h"
+#include "turn/sampler_candidates.h"
 #include "turn/turn_own.h"
 
 /* ---- memory ---- */
@@ -257,6 +259,17 @@ static void turn_guess(qsf_turn *t)
     t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(t->n_made, room));
 }
 
+/* The rows may do with candidates of the next token. */
+static void turn_asks(const qsf_turn *t)
+{
+#if defined(QSF_NO_CANDIDATES)
+    (void)t;
+#else
+    if (t->sampler && qsf_sampler_takes_candidates(t->sampler)
+        && (!t->grammar.active || qsf_sampler_greedy(t->sampler))) qsf_candidates_ask(t->context);
+#endif
+}
+
 size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
 {
     size_t n = 0;
@@ -268,6 +281,7 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
     if (t->n_ids > t->state.n_prompt && !t->guessed) turn_guess(t);
     t->n_guess = QSF_MIN(t->n_made, most - n);
     for (size_t i = 0; i < t->n_guess; i++) rows[n++] = (qsf_row){ t->seq, t->guess[i], true };
+    turn_asks(t);
     return t->n_rows = n;
 }
 

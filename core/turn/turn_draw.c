@@ -4,8 +4,27 @@
 
 #include "base/pool.h"
 #include "engine/context.h"
+#include "engine/step.h"
 #include "engine/totals.h"
+#include "turn/sampler_candidates.h"
 #include "turn/sampler_own.h"
+
+#if defined(QSF_NO_CANDIDATES)
+static inline bool logprobs_of_candidates(qsf_turn *t, size_t row, int32_t id)
+{
+    (void)t, (void)row, (void)id;
+    return false;
+}
+#else
+/* false: they need the row's logits, which are there. */
+static bool logprobs_of_candidates(qsf_turn *t, size_t row, int32_t id)
+{
+    const qsf_candidates *c = t->given ? NULL : qsf_candidates_of(t->context, row);
+    if (!c) return false;
+    t->n_logprobs = qsf_candidates_logprobs(c, id, t->logprobs, (uint32_t)t->o.logprobs);
+    return t->n_logprobs || !qsf_turn_logits(t, row);
+}
+#endif
 
 /* Chooses from the current logits; does not change the context. */
 static int32_t turn_choose_now(qsf_turn *t)
@@ -14,7 +33,7 @@ static int32_t turn_choose_now(qsf_turn *t)
     const size_t row = t->first + t->right;
     const int32_t id = qsf_turn_choose(t, row);
     t->n_logprobs = 0;
-    if (id >= 0 && t->o.logprobs >= 0)
+    if (id >= 0 && t->o.logprobs >= 0 && !logprobs_of_candidates(t, row, id))
         t->n_logprobs = qsf_logprobs(&t->context->k, qsf_turn_logits(t, row), t->n_vocab, id, t->logprobs,
                                      (uint32_t)t->o.logprobs);
     t->state.ns_sampling += qsf_now(t->platform) - begin;
@@ -44,6 +63,7 @@ int32_t qsf_turn_draw(qsf_turn *t)
  * reasoning budget may put the end mark in place of the next token. */
 static bool turn_may_pick(const qsf_turn *t)
 {
+    if (!t->given && qsf_candidates_of(t->context, t->first + t->right)) return false;  /* it is quick */
     const bool work = t->sampler && (!qsf_sampler_greedy(t->sampler) || t->o.logprobs >= 0);
     return t->stage == TURN_READY && work && !t->ahead && t->o.max_tokens != 0 && !t->grammar.matcher
         && !t->reasoning.on && !t->sampler->callback;

@@ -10,7 +10,8 @@
 #include "engine/step.h"
 #include "engine/totals.h"
 #include "grammar/grammar.h"
-#include "turn/sampler.h"
+#include "turn/sampler_candidates.h"
+#include "turn/sampler_own.h"
 #include "turn/turn_own.h"
 
 enum {
@@ -223,11 +224,40 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     return id;
 }
 
+#if defined(QSF_NO_CANDIDATES)
+static inline bool choose_of_candidates(qsf_turn *t, size_t row, const qsf_sampler_limits *limits,
+                                        int32_t *id)
+{
+    (void)t, (void)row, (void)limits, (void)id;
+    return false;
+}
+#else
+/* The token, chosen without the row's logits; or -1, if these are needed and cannot be had.  false:
+ * they are there.  A draw that the grammar refuses has not taken place. */
+static bool choose_of_candidates(qsf_turn *t, size_t row, const qsf_sampler_limits *limits, int32_t *id)
+{
+    turn_grammar *g = &t->grammar;
+    const qsf_candidates *c = t->given ? NULL : qsf_candidates_of(t->context, row);
+    const uint64_t rng = t->sampler->rng;
+    if (!c) return false;
+    if ((!g->active || qsf_sampler_greedy(t->sampler)) && qsf_sampler_pick_of(t->sampler, c, limits, id)) {
+        if (!g->matcher) return true;
+        if (g->active ? qsf_matcher_token(grammar_scout(g), *id) : grammar_may_begin(t, *id)) return true;
+        t->sampler->rng = rng;
+    }
+    if (qsf_turn_logits(t, row)) return false;
+    *id = -1;
+    return qsf_fail(&t->error, QSF_E_IO, "%s", qsf_last_error(t->context)), true;
+}
+#endif
+
 int32_t qsf_turn_choose(qsf_turn *t, size_t row)
 {
     turn_grammar *g = &t->grammar;
     qsf_sampler_limits limits = { .never = t->never };
+    int32_t few;
     if ((int64_t)t->state.n_tokens < t->o.min_tokens) limits.n_never = t->n_ends;
+    if (choose_of_candidates(t, row, &limits, &few)) return few;
     if (g->active) return draw_masked(t, row, &limits);
     const float *logits = qsf_turn_logits(t, row);
     if (!limits.n_never && !g->matcher) return qsf_sampler_pick(t->sampler, logits);

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 import {after, before, describe, test} from 'node:test';
 import {code, estimate, load} from './tools.js';
-import {tinyModel} from './tiny.js';
+import {tinyAdapter, tinyModel} from './tiny.js';
 
 const DAWN = process.env.QSF_TEST_DAWN;
 const skip = DAWN ? false : 'no Dawn or no SwiftShader (tests/web/gpu.sh)';
@@ -121,9 +121,11 @@ describe('a GPU object', {skip}, () => {
     assert.ok((await model.stats()).promptTokens - before < 3);
     await cpu.dispose();
   });
-  test('that is lost ends an answer, with a code', async () => {
-    await assert.rejects(answer(model, {onToken: () => devices[0].destroy()}), code('IO', /GPU was lost/));
-    await assert.rejects(answer(model), code('IO', /GPU was lost/));
+  test('that is lost ends no answer: the CPU continues', async () => {
+    assert.equal(await answer(model, {onToken: () => devices[0].destroy()}), wanted);
+    assert.equal(await answer(model), wanted);
+    assert.equal((await model.stats()).gpuLayers, 0);
+    assert.match(model.info.warnings.join(), /the GPU failed: .*lost.*; all layers are on the CPU now/);
   });
 });
 
@@ -139,6 +141,19 @@ async function readAgain(options) {
   await model.dispose();
   return {bytes: bytesRead - before, text, device, weightBytes};
 }
+test('adapters bring a model back to the CPU', {skip}, async () => {
+  const texts = [];
+  for (const device of ['cpu', 'gpu']) {
+    const model = await load(MODEL, {...HOW, device, gpu: DAWN});
+    const adapter = await model.loadAdapter(tinyAdapter({seed: 5}));
+    texts.push(await answer(model, {adapters: [adapter]}), await answer(model));
+    assert.equal((await model.stats()).gpuLayers, 0);
+    await model.dispose();
+  }
+  assert.deepEqual(texts.slice(2), texts.slice(0, 2));
+  assert.notEqual(texts[0], texts[1]);
+});
+
 test('weights that a GPU has are not read again', {skip}, async () => {
   const cpu = await readAgain({device: 'cpu'}), gpu = await readAgain({device: 'gpu', gpu: DAWN});
   assert.equal(gpu.device.layers, LAYERS);

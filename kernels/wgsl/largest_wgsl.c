@@ -5,21 +5,27 @@
  * likes. */
 #include "largest_wgsl.h"
 
-void qsf_wgsl_largest(qsf_wgsl_text *t, bool end)
+void qsf_wgsl_put_order(qsf_wgsl_text *t)
 {
-    qsf_wgsl_put(t, "struct Numbers { n: u32, cols: u32, x_ld: u32, x_at: u32 }\n");
-    qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "X", end ? "array<vec2<u32>>" : "array<f32>");
-    qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", end ? "array<u32>" : "array<vec2<u32>>");
-    QSF_WGSL_PUT(t,
-        "var<workgroup> best: array<vec2<u32>, 256>;     // order, column\n"
+    qsf_wgsl_put(t,
         /* 0 for NaN and for nothing */
         "fn order(bits: u32) -> u32 {\n"
         "  if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0u; }\n"
         "  if (bits == 0x80000000u) { return 0x80000000u; }       // -0 is 0\n"
         "  return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);\n"
         "}\n"
-        "fn better(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x > b.x || (a.x == b.x && a.y < b.y); }\n"
+        "fn better(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x > b.x || (a.x == b.x && a.y < b.y); }\n");
+}
+
+void qsf_wgsl_largest(qsf_wgsl_text *t, bool end)
+{
+    qsf_wgsl_put(t, "struct Numbers { n: u32, cols: u32, x_ld: u32, x_at: u32 }\n");
+    qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
+    qsf_wgsl_bind(t, QSF_WGSL_READ, "X", end ? "array<vec2<u32>>" : "array<f32>");
+    qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", end ? "array<u32>" : "array<vec2<u32>>");
+    qsf_wgsl_put_order(t);
+    QSF_WGSL_PUT(t,
+        "var<workgroup> best: array<vec2<u32>, 256>;     // order, column\n"
         "@compute @workgroup_size(256)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
         "        @builtin(local_invocation_index) lid: u32) {\n"

@@ -6,6 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
+#include "wgsl_candidates.h"
 #include "wgsl_experts.h"
 #include "wgsl_prompt.h"
 
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
     slots_sum_cases(&f, &t);
     embed_cases(&f, &t);
     largest_cases(&f, &t, &ref);
+    candidates_cases(&f, &t);
     fprintf(f.json, "]}]\n");
     printf("%u shaders, %llu bytes of data\n", (unsigned)f.n_shaders, (unsigned long long)f.at);
     return fclose(f.json) || fclose(f.data) ? 1 : 0;

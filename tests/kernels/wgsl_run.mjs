@@ -64,6 +64,7 @@ const readers = {
   u32: bytes => new Uint32Array(bytes),
   f16: bytes => Float64Array.from(new Uint16Array(bytes), half),
   act: bytes => new Uint32Array(bytes),
+  words: bytes => new Uint32Array(bytes),
   slots: bytes => new Uint32Array(bytes),
   list: bytes => new Uint32Array(bytes),
 };
@@ -109,6 +110,19 @@ function codesDifference([record, begin, end], got, want) {
   return off > want.length / 200 ? `${off} codes are off by one` : undefined;
 }
 
+// Words of 32 bits, each a small whole number, which must be equal, or a float.
+function wordsDifference(got, want, tolerance) {
+  const float = bits => new Float32Array(Uint32Array.of(bits).buffer)[0];
+  for (let i = 0; i < want.length; i++) {
+    if (got[i] === want[i]) continue;
+    const x = float(got[i]), y = float(want[i]), whole = (want[i] & 0x7f800000) === 0;
+    if (whole || !(Math.abs(x - y) <= tolerance * Math.abs(y))) {
+      return `[${i}] is ${got[i]} (${x}), not ${want[i]} (${y})`;
+    }
+  }
+  return undefined;
+}
+
 // Slots (kernels/wgsl/choice_wgsl.h): an expert and its weight.  any: a row whose weights must be
 // NaN may have any experts.
 function slotsDifference(tolerance, damaged, got, want) {
@@ -145,6 +159,7 @@ function listDifference(groups, got, want) {
 // The first difference that matters, in words; or undefined.
 function difference(run, got, want) {
   if (run.type === 'act') return actDifference(got, want);
+  if (run.type === 'words') return wordsDifference(got, want, run.tolerance);
   if (run.type.startsWith('codes:')) {
     return codesDifference(run.type.split(':').slice(1).map(Number), got, want);
   }
@@ -208,6 +223,14 @@ const broken = [
   ['chunks_f16', 'total * exp(top - most) + share', 'total + share'],
   ['prompt_f16', 'total * shrink + share', 'total + share'],
   ['prompt_codes_64_softcap', 'at + 31u + p.window > low', 'at + p.window > low'],
+  ['candidates_64_first', 'rank == KEEP - 1u', 'rank == KEEP - 2u'],
+  ['candidates_64_first', 'own = both(own, vec2<f32>', 'own = both(sums[lid], vec2<f32>'],
+  ['candidates_64_first', 'p.cap * tanh', 'p.scale * tanh'],
+  ['candidates_128_merge', 'X[m * p.cols + c]', 'X[c]'],
+  ['candidates_64_last', 'better(found[i], v)', 'found[i].x > v.x'],
+  ['candidates_64_choose', 'before < rule.top_p * all', 'before <= all'],
+  ['candidates_64_choose', 'best[i].y < token', 'i < lid'],
+  ['penalties', 'first != i ||', ''],
   ['choice_all', 'mine && k < e', 'mine && k > e'],
   ['sort', 'at.y + i / GROUP', 'at.y'],
   ['experts_q6k_256_slots', 'lid - skew', 'lid'],

@@ -18,7 +18,8 @@ static void one_close(qsf_devices *d) { (void)d; }
 GPU_EXPORT("use") int32_t gpu_use(uint32_t context, uint32_t n_layers)
 {
     flat_context *c = qsf_flat_context_at(context);
-    qsf_devices one = { .source = "WebGPU", .n = 1, .open = one_open, .close = one_close };
+    qsf_devices one = { .source = "WebGPU", .n = 1, .info = gpu_device()->info, .open = one_open,
+                        .close = one_close };
     if (!c) return QSF_E_ARGUMENT;
     return (int32_t)qsf_flat_said(&c->o, qsf_context_use_device(c->context, &one, 0, n_layers, 0));
 }

@@ -1,0 +1,143 @@
+/* The most likely tokens as dispatches: parts of the rows, merges, records.
+ * SPDX-License-Identifier: MIT */
+#include "device/device_candidates.h"
+
+#include "wgsl/candidates_wgsl.h"
+
+enum { KEPT = QSF_DEVICE_KEPT, RECORD_NS = 1000 * 1000 * 1000 /* of one wait */ };
+
+/* ---- buffers ---- */
+
+/* Pairs of a row after the first stage, and groups of it. */
+static uint64_t pairs_bytes(const qsf_device_logit_rows *l)
+{
+    return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * KEPT * 8;
+}
+static uint64_t sums_bytes(const qsf_device_logit_rows *l)
+{
+    return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * 16;
+}
+static uint64_t records_bytes(uint32_t rows) { return (uint64_t)rows * qsf_wgsl_record_words(KEPT) * 4; }
+
+static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers *b,
+                                    const qsf_device_logit_rows *l, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    qsf_status st = d->buffer_new(d->user, QSF_DEVICE_UNIFORM, QSF_DEVICE_KEPT_STEPS * QSF_DEVICE_NUMBERS,
+                                  &c->numbers, err);
+    for (int i = 0; i < 2 && !st; i++) st = qsf_device_buffer_new(b, pairs_bytes(l), &c->pairs[i], err);
+    if (!st) st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
+    if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
+    if (st) return st;
+    c->words = qsf_alloc(b->platform, records_bytes(l->rows), "candidates", err);
+    c->found = qsf_alloc_array(b->platform, l->rows, sizeof *c->found, "candidates", err);
+    return c->words && c->found ? QSF_OK : QSF_E_MEMORY;
+}
+
+/* ---- steps ---- */
+
+/* A stage over `cols` logits or pairs of a row, which are in pairs[from] after the first stage. */
+static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b,
+                                 const qsf_device_logit_rows *l, qsf_wgsl_stage stage, uint32_t cols,
+                                 int from, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT };
+    const uint32_t i = c->n_steps, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
+    const uint64_t at = (uint64_t)i * QSF_DEVICE_NUMBERS;
+    const qsf_wgsl_candidates_numbers numbers = { .n = l->rows, .cols = cols, .x_ld = l->ld, .sums = sums,
+                                                  .scale = l->scale, .cap = l->cap };
+    const qsf_device_range pairs_in = { c->pairs[from], 0, pairs_bytes(l) },
+        pairs_out = { c->pairs[!from], 0, pairs_bytes(l) }, sums_of = { c->sums, 0, sums_bytes(l) },
+        records = { c->records, 0, records_bytes(l->rows) };
+    qsf_device_range ranges[4] = { { c->numbers, at, QSF_DEVICE_NUMBERS } };
+    qsf_wgsl_text t;
+    uint32_t n = 1;
+    assert(i < QSF_DEVICE_KEPT_STEPS);
+    qsf_status st = d->write(d->user, c->numbers, at, &numbers, sizeof numbers, err);
+    qsf_pipeline_begin(&b->pipelines, &t);
+    qsf_wgsl_candidates_text(&t, &kind);
+    if (!st) st = qsf_pipeline_end(&b->pipelines, &t, "candidates", &c->pipeline[i], err);
+    ranges[n++] = stage == QSF_WGSL_FIRST ? l->range : pairs_in;
+    ranges[n++] = stage == QSF_WGSL_LAST ? sums_of : pairs_out;
+    if (stage == QSF_WGSL_FIRST) ranges[n++] = sums_of;
+    if (stage == QSF_WGSL_LAST) ranges[n++] = records;
+    if (!st) st = d->group_new(d->user, c->pipeline[i], ranges, n, &c->group[i], err);
+    c->wide[i] = stage == QSF_WGSL_LAST ? 1 : qsf_wgsl_candidates_groups(KEPT, cols);
+    c->n_steps++;
+    return st;
+}
+
+qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
+                                       const qsf_device_logit_rows *l, qsf_error *err)
+{
+    const uint32_t merges = qsf_wgsl_candidates_merges(KEPT, l->n_vocab);
+    uint32_t groups = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
+    int from = 1;
+    *c = (qsf_device_candidates){ .n_vocab = l->n_vocab };
+    if (l->n_vocab < KEPT || pairs_bytes(l) > b->d->info->max_binding
+        || merges + 2 > QSF_DEVICE_KEPT_STEPS) return QSF_OK;
+    c->rows = l->rows;
+    qsf_status st = candidate_buffers(c, b, l, err);
+    if (!st) st = candidate_step(c, b, l, QSF_WGSL_FIRST, l->n_vocab, from, err);
+    for (uint32_t i = 0; i < merges && !st; i++) {
+        from = !from;
+        st = candidate_step(c, b, l, QSF_WGSL_MERGE, groups * KEPT, from, err);
+        groups = qsf_wgsl_candidates_groups(KEPT, groups * KEPT);
+    }
+    return st ? st : candidate_step(c, b, l, QSF_WGSL_LAST, groups * KEPT, !from, err);
+}
+
+qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
+                                      qsf_device_dispatch *list, size_t *len, qsf_error *err)
+{
+    assert(n <= c->rows);
+    for (uint32_t i = 0; i < c->n_steps; i++) {
+        const qsf_status st = qsf_pipeline_wait(&b->pipelines, c->pipeline[i], err);
+        if (st) return st;
+        list[(*len)++] = (qsf_device_dispatch){ c->pipeline[i], c->group[i], c->wide[i], n, 1 };
+    }
+    return QSF_OK;
+}
+
+/* ---- results ---- */
+
+static void record_read(qsf_candidates *to, const uint32_t *record, uint32_t n_vocab)
+{
+    const uint32_t *pairs = record + QSF_WGSL_RECORD;
+    *to = (qsf_candidates){ .n = record[2], .n_vocab = n_vocab, .log_sum = qsf_f32_from_bits(record[0]) };
+    for (uint32_t i = 0; i < to->n; i++) {
+        to->token[i] = (int32_t)pairs[2 * i];
+        to->logit[i] = qsf_f32_from_bits(pairs[2 * i + 1]);
+    }
+}
+
+qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
+                                      bool *finite, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    qsf_device_id read;
+    *finite = true;
+    qsf_status st = d->read_start(d->user, c->records, 0, c->words, (size_t)records_bytes(n), &read, err);
+    while (!st && (st = d->wait(d->user, read, RECORD_NS, err)) == QSF_PENDING) st = QSF_OK;
+    for (uint32_t i = 0; i < n && !st; i++) {
+        const uint32_t *record = c->words + (size_t)i * qsf_wgsl_record_words(KEPT);
+        /* A wrong count or token is a fault of the device, which must not become one of memory. */
+        *finite = *finite && !record[1] && record[2] == KEPT;
+        for (uint32_t k = 0; k < KEPT; k++) *finite = *finite && record[QSF_WGSL_RECORD + 2 * k] < c->n_vocab;
+        if (*finite) record_read(&c->found[i], record, c->n_vocab);
+    }
+    return st;
+}
+
+void qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffers *b)
+{
+    if (!c->rows) return;
+    const qsf_device *d = b->d;
+    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records };
+    for (uint32_t i = 0; i < c->n_steps; i++) d->release(d->user, c->group[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(buffers); i++) d->release(d->user, buffers[i]);
+    if (c->words) qsf_dealloc(b->platform, c->words, records_bytes(c->rows));
+    if (c->found) qsf_dealloc(b->platform, c->found, (uint64_t)c->rows * sizeof *c->found);
+    *c = (qsf_device_candidates){ 0 };
+}

@@ -1,0 +1,42 @@
+/* The most likely tokens of rows of logits that are on a device.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DEVICE_CANDIDATES_H
+#define QSF_DEVICE_CANDIDATES_H
+
+#include "device/device_buffers.h"
+#include "engine/candidates.h"
+
+/* The tokens that are kept of a row, the rows that they are kept of, and the dispatches. */
+enum { QSF_DEVICE_KEPT = 64, QSF_DEVICE_KEPT_ROWS = 32, QSF_DEVICE_KEPT_STEPS = 5 };
+
+/* Rows of logits on a device, as the head's product leaves them. */
+typedef struct qsf_device_logit_rows {
+    qsf_device_range range;
+    uint32_t rows, n_vocab, ld;
+    float    scale, cap;                /* that the model applies to them; 1, 0: none */
+} qsf_device_logit_rows;
+
+typedef struct qsf_device_candidates {
+    uint32_t rows;                      /* at most; 0: the device finds none */
+    uint32_t n_steps;
+    uint32_t wide[QSF_DEVICE_KEPT_STEPS];               /* workgroups of a row */
+    qsf_device_id pipeline[QSF_DEVICE_KEPT_STEPS], group[QSF_DEVICE_KEPT_STEPS];
+    qsf_device_id numbers, pairs[2], sums, records;
+    uint32_t *words;                    /* [rows] records on their way */
+    qsf_candidates *found;              /* [rows] */
+    uint32_t n_vocab;
+} qsf_device_candidates;
+
+/* Makes room for candidates of all rows of logits, and begins to compile the pipelines.  c->rows
+ * stays 0 if the rows, or what they need, are too many for the device. */
+qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
+                                       const qsf_device_logit_rows *logits, qsf_error *err);
+/* Appends the dispatches for the first n rows. */
+qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
+                                      qsf_device_dispatch *list, size_t *len, qsf_error *err);
+/* After these have been submitted: reads c->found.  *finite: whether all logits are. */
+qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
+                                      bool *finite, qsf_error *err);
+void       qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffers *b);
+
+#endif

@@ -1,0 +1,80 @@
+/* The most likely tokens in place of the logits of a batch, for the executor.
+ * SPDX-License-Identifier: MIT */
+#include "device/device_few.h"
+
+#if !defined(QSF_NO_CANDIDATES)
+
+enum { ROW_NS = 1000 * 1000 * 1000 };           /* of one wait */
+
+static device_executor *few_of(qsf_executor *x) { return (device_executor *)(void *)x; }
+
+/* Rows that are read one by one later need a host that may block. */
+qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
+{
+    const qsf_hparams *hp = e->c->hp;
+    const qsf_device_logit_rows rows = {
+        .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
+        .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
+        .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
+    };
+    return e->d->wait ? qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err) : QSF_OK;
+}
+
+void qsf_device_few_done(device_executor *e)
+{
+    if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
+}
+
+qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
+{
+    const uint32_t n = e->c->batch.n_asked;
+    if (!e->c->now.few || n > e->candidates.rows) return QSF_OK;
+    const qsf_status st = qsf_device_candidates_list(&e->candidates, &e->b, n, e->list, &e->n_list, err);
+    e->few = !st;
+    return st;
+}
+
+/* Whether all candidates of a row are 0, as if the row before the head had not been finite. */
+static bool few_zeros(const qsf_candidates *k) { return k->logit[0] == 0 && k->logit[k->n - 1] == 0; }
+
+/* What looks wrong is left to rows_out, which looks closer. */
+qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_error *err)
+{
+    device_executor *e = few_of(x);
+    const uint32_t n = e->c->batch.n_asked;
+    bool good;
+    if (!e->logits || !e->few) return QSF_OK;
+    qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, n, &good, err);
+    if (!st) st = qsf_device_verdict(e, err);
+    if (st) return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;   /* the batch begins again */
+    for (uint32_t i = 0; i < n && good; i++) good = !few_zeros(&e->candidates.found[i]);
+    if (good) *out = e->candidates.found;
+    return QSF_OK;
+}
+
+qsf_status qsf_device_few_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err)
+{
+    device_executor *e = few_of(x);
+    const qsf_device *d = e->d;
+    const qsf_hparams *hp = e->c->hp;
+    const float scale = hp->logit_scale, cap = hp->final_softcap;
+    qsf_device_id read;
+    qsf_rows rows;
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &rows, err);
+    if (st) return st;
+    float *row = rows.x + i * rows.ld;
+    const size_t bytes = rows.ld * sizeof *row;
+    if (!e->came && !(e->rows_read >> i & 1)) {
+        if (!d) return qsf_fail(err, QSF_E_IO, "the GPU was given up");
+        st = d->read_start(d->user, e->b.of[QSF_DEVICE_LOGITS], i * bytes, row, bytes, &read, err);
+        while (!st && (st = d->wait(d->user, read, ROW_NS, err)) == QSF_PENDING) st = QSF_OK;
+        if (st) return st;
+        if (scale != 0 && scale != 1) e->c->k.vec_scale(row, scale, hp->n_vocab);
+        if (cap > 0) e->c->k.softcap_inplace(row, cap, hp->n_vocab);
+        e->rows_read |= 1u << i;
+    }
+    *out = row;
+    return QSF_OK;
+}
+
+#endif

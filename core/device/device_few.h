@@ -1,0 +1,31 @@
+/* The most likely tokens in place of the logits of a batch, for the executor.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DEVICE_FEW_H
+#define QSF_DEVICE_FEW_H
+
+#include "device/device_make.h"
+
+#if defined(QSF_NO_CANDIDATES)
+static inline qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
+{
+    (void)e, (void)ld, (void)err;
+    return QSF_OK;
+}
+static inline void qsf_device_few_done(device_executor *e) { (void)e; }
+static inline qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
+{
+    (void)e, (void)err;
+    return QSF_OK;
+}
+#else
+/* The head is on the device; ld: floats between rows of logits, there and here. */
+qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err);
+void       qsf_device_few_done(device_executor *e);
+/* Appends dispatches after the head's, if the batch's rows may do with candidates. */
+qsf_status qsf_device_few_list(device_executor *e, qsf_error *err);
+/* candidates and logits_row of the executor's table. */
+qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_error *err);
+qsf_status qsf_device_few_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err);
+#endif
+
+#endif
