@@ -48,8 +48,9 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
     if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
         if ((why = expert_matrix_refused(s, l, w, kinds[i]))) return why;
-    if (l->experts_beside && w->v[QSF_K_SHARED_ROUTER]) return "a gate of its shared experts";
-    if (w->v[QSF_K_SHARED_ROUTER] && w->v[QSF_K_FFN_DOWN_BIAS]) return "a bias of its shared experts";
+    if (w->v[QSF_K_SHARED_ROUTER] &&
+        (l->experts_beside || !w->v[QSF_K_FFN_NORM] || w->v[QSF_K_FFN_DOWN_BIAS]))
+        return "the gate of its shared experts";
     return l->n_ff ? qsf_device_feed_forward_refused(l, w) : NULL;
 }
 
