@@ -237,7 +237,7 @@ static void copy_rows(const device_executor *e, const float *x, size_t ld, uint3
 /* What layers read besides the stream, if tokens have embeddings for them. */
 static qsf_status upload_tokens(device_executor *e, qsf_error *err)
 {
-    const qsf_buffers *b = &e->c->on_cpu.b;
+    const qsf_buffers *b = qsf_cpu_embedded(e->cpu);
     const qsf_device *d = e->d;
     const uint32_t n = e->c->batch.n;
     if (!e->b.tokens_ld) return QSF_OK;

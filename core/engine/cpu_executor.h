@@ -27,4 +27,10 @@ typedef struct qsf_cpu_executor {
 
 extern const qsf_executor_table qsf_cpu_executor_table;
 
+/* What the CPU's executor has made of a batch's tokens, for another one that lets it embed them. */
+static inline const qsf_buffers *qsf_cpu_embedded(const qsf_executor *x)
+{
+    return &((const qsf_cpu_executor *)(const void *)x)->b;
+}
+
 #endif
