@@ -22,11 +22,6 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
     return e->d->wait ? qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err) : QSF_OK;
 }
 
-void qsf_device_few_done(device_executor *e)
-{
-    if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
-}
-
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n_asked;

@@ -11,7 +11,6 @@ static inline qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, q
     (void)e, (void)ld, (void)err;
     return QSF_OK;
 }
-static inline void qsf_device_few_done(device_executor *e) { (void)e; }
 static inline qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
     (void)e, (void)err;
@@ -20,7 +19,6 @@ static inline qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 #else
 /* The head is on the device; ld: floats between rows of logits, there and here. */
 qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err);
-void       qsf_device_few_done(device_executor *e);
 /* Appends dispatches after the head's, if the batch's rows may do with candidates. */
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err);
 /* candidates and logits_row of the executor's table. */

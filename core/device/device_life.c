@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_life.h"
 
-#include "device/device_few.h"
-
 void qsf_device_forget(device_executor *e)
 {
     if (e->d) e->d->release(e->d->user, e->read);
@@ -17,7 +15,9 @@ static void device_release(device_executor *e)
     const uint64_t n = e->end - e->first;
     qsf_device_forget(e);
     qsf_device_head_done(&e->head, &e->b);
-    qsf_device_few_done(e);
+#if !defined(QSF_NO_CANDIDATES)
+    if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
+#endif
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
