@@ -2,7 +2,7 @@
 """Writes random models of the shapes of real ones as GGUF files, for measurements of speed.
 SPDX-License-Identifier: MIT
 
-    make_shapes.py OUT_DIR [NAME...]        prints each file's path; without names all of them
+    make_shapes.py OUT_DIR [NAME...]        prints each path; without names all but dense ones
 
 The writer is the parity tests' (../parity/make_tiny.py), with other sizes, the types that llama-quantize
 gives the tensors of a Q4_K_M file, and weights that repeat: no kernel's time depends on their values. A file
@@ -67,6 +67,17 @@ def shapes():
                             qkv_bias=True, out_bias=True, ffn_bias=True, types=2, learned=True,
                             kv={"attention.causal": False, "pooling_type": 1})
 
+def dense_shapes():
+    """The same, of plain dense decoders in Q4_0: what GPUs are measured with."""
+    for name, n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff, n_vocab in (
+            ("smollm2-135m", 576, 30, 9, 3, 64, 1536, 49152),
+            ("qwen2.5-0.5b", 896, 24, 14, 2, 64, 4864, 151936),
+            ("qwen2.5-1.5b", 1536, 28, 12, 2, 128, 8960, 151936),
+            ("qwen2.5-7b", 3584, 28, 28, 4, 128, 18944, 152064)):
+        yield name, dict(SMALL, arch="llama", type=Q.Q4_0, tied=True, n_embd=n_embd, n_layers=n_layers,
+                         n_heads=n_heads, n_kv_heads=n_kv_heads, head_dim=head_dim, n_ff=n_ff,
+                         n_vocab=n_vocab)
+
 
 class ShapeWriter(make_tiny.Writer):
     def __init__(self, path, m):
@@ -118,14 +129,15 @@ def make(folder, name, layers=0):
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        ShapeWriter(fresh, dict(cut(dict(shapes())[name], layers), seed=7)).write()
+        all_shapes = dict(shapes()) | dict(dense_shapes())
+        ShapeWriter(fresh, dict(cut(all_shapes[name], layers), seed=7)).write()
         fresh.rename(path)
     return path
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"): sys.exit(__doc__)
-    known = [name for name, _ in shapes()]
-    for name in sys.argv[2:] or known:
+    known = [name for name, _ in (*shapes(), *dense_shapes())]
+    for name in sys.argv[2:] or [name for name, _ in shapes()]:
         if name not in known: sys.exit(f"make_shapes.py: no shape {name}; there are {', '.join(known)}")
         print(make(sys.argv[1], name), flush=True)
 
