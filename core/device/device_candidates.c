@@ -130,6 +130,16 @@ qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device
     return st;
 }
 
+qsf_status qsf_device_candidates_there(const qsf_device_candidates *c, const qsf_device_buffers *b,
+                                       qsf_error *err)
+{
+    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records };
+    qsf_status st = QSF_OK;
+    for (size_t i = 0; c->rows && i < QSF_ARRAY_LEN(buffers) && !st; i++)
+        st = qsf_device_buffer_there(b, buffers[i], err);
+    return st;
+}
+
 void qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffers *b)
 {
     if (!c->rows) return;

@@ -37,6 +37,9 @@ qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffe
 /* After these have been submitted: reads c->found.  *finite: whether all logits are. */
 qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
                                       bool *finite, qsf_error *err);
+/* Whether its buffers found memory. */
+qsf_status qsf_device_candidates_there(const qsf_device_candidates *c, const qsf_device_buffers *b,
+                                       qsf_error *err);
 void       qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffers *b);
 
 #endif

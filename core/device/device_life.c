@@ -60,6 +60,9 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
     for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
         st = qsf_device_layer_there(&e->b, &e->layers[i], err);
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
+#if !defined(QSF_NO_CANDIDATES)
+    if (e->unchecked && !st) st = qsf_device_candidates_there(&e->candidates, &e->b, err);
+#endif
     if (st == QSF_PENDING) return QSF_OK;               /* a host that must not block: the next time */
     if (!st) st = e->d->state(e->d->user, err);
     e->unchecked = st != QSF_OK;
