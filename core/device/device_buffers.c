@@ -144,7 +144,7 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
         if (!b->bytes[i]) continue;
         if (b->bytes[i] > d->info->max_binding)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a buffer of %llu MB is more than the GPU binds "
-                            "(%llu MB): use a smaller batch (-b) or context (-c)", d->info->name,
+                            "(%llu MB): " QSF_DEVICE_SMALLER, d->info->name,
                             (unsigned long long)(b->bytes[i] / 1000000),
                             (unsigned long long)(d->info->max_binding / 1000000));
         if ((st = qsf_device_buffer_new(b, b->bytes[i], &b->of[i], err))) return st;
@@ -178,8 +178,7 @@ qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id
     qsf_status st = id ? d->poll(d->user, id, &why) : QSF_OK;
     while (st == QSF_PENDING && d->wait) st = d->wait(d->user, id, BUFFER_NS, &why);
     if (st == QSF_E_MEMORY)
-        return qsf_fail(err, st, "%.200s: use fewer layers there (--gpu-layers), a smaller batch (-b) "
-                        "or context (-c)", why.text);
+        return qsf_fail(err, st, "%.200s: put fewer layers there, or " QSF_DEVICE_SMALLER, why.text);
     return st && st != QSF_PENDING ? qsf_fail(err, st, "%s", why.text) : st;
 }
 

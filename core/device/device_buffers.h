@@ -12,6 +12,13 @@
 #include "wgsl/product_wgsl.h"
 #include "wgsl/rows_wgsl.h"
 
+/* What makes buffers smaller, as the host's users call it. */
+#if defined(QSF_NO_HELP)
+#  define QSF_DEVICE_SMALLER "use a smaller batch or contextLength"
+#else
+#  define QSF_DEVICE_SMALLER "use a smaller batch (-b) or context (-c)"
+#endif
+
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
        QSF_DEVICE_STEPS = 56 /* of a layer, at most */,

@@ -137,8 +137,8 @@ static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, 
     }
     if (memory && choice_total(x) > memory)
         return qsf_fail(err, QSF_E_BUDGET, "one layer needs %llu MB of the GPU's memory (weights %llu, "
-                        "keys and values %llu, batch %llu), the limit is %llu MB: raise it, or use a "
-                        "smaller context (-c) or batch (-b)",
+                        "keys and values %llu, batch %llu), the limit is %llu MB: raise it, or "
+                        QSF_DEVICE_SMALLER,
                         (unsigned long long)qsf_ceil_div(choice_total(x), 1000000),
                         (unsigned long long)(x->weights / 1000000), (unsigned long long)(x->kv / 1000000),
                         (unsigned long long)(x->batch / 1000000), (unsigned long long)(memory / 1000000));

@@ -45,7 +45,7 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
     const char *why;
     if (l->experts_apart) return "the width of its experts";
     if ((why = qsf_device_matrix_refused(router))) return why;
-    if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
+    if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of a batch of this size";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
         if ((why = expert_matrix_refused(s, l, w, kinds[i]))) return why;
     if (w->v[QSF_K_SHARED_ROUTER] &&

@@ -191,7 +191,7 @@ qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, u
     const uint64_t bytes = (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
     if (bytes > d->info->max_binding)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys and values of %llu MB are more than the GPU binds: "
-                        "use a smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
+                        QSF_DEVICE_SMALLER, d->info->name, (unsigned long long)(bytes / 1000000));
     for (uint32_t i = 0; i < end - first; i++) {
         const qsf_layer *layer = &b->source->layers[first + i];
         const bool shares = layer->both_ways && i && l[0].kv;   /* qsf_layers_kept */
