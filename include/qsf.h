@@ -574,9 +574,10 @@ typedef struct qsf_device_use {
  * compute, at most n_layers of them, and no more than fit into `memory` bytes there (0: no limit);
  * the last ones.  Their keys and values are there, too; their weights go there when a batch first
  * needs them.  Everything else stays on the CPU.  Not with f32, shares of layers, early_exit,
- * quality below 1, kv_heavy or adapters.
+ * quality below 1, kv_heavy, act_quant row, first_stage or adapters; the KV cache has fp16, 8 bits
+ * or floats.
  *
- * QSF_E_ARGUMENT      the context has computed something, or uses a GPU already; or n_layers is 0
+ * QSF_E_ARGUMENT      a sequence has positions, or the context uses or used a GPU; or n_layers is 0
  * QSF_E_NOT_FOUND     i is past the last device
  * QSF_E_UNSUPPORTED   the device cannot compute this model, as the message says
  * QSF_E_BUDGET        memory has no room for a single layer

@@ -106,7 +106,9 @@ void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const 
     b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
     b->prompts &= rows >= QSF_DEVICE_GROUP && qsf_wgsl_has_prompt(&a);
     b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
-    b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
+    qsf_context_options one = *o;
+    one.n_seqs = 1;             /* which may have all blocks; and an entry for its length */
+    b->entries = (uint64_t)o->n_seqs * (qsf_kv_blocks_of(&one) + 2);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
     b->qkv_ld = b->q_ld + 2 * b->kv_ld;

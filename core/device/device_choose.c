@@ -11,6 +11,7 @@ static const char *context_refused(const qsf_context *c)
     const qsf_context_options *o = &c->o;
     if (qsf_part_shared(c->model->source)) return "shares of layers";
     if (o->f32) return "f32";
+    if (qsf_rows_most(o) > QSF_WGSL_DISPATCH) return "a batch of more than 65535 rows";
     if (o->act_quant != QSF_ACT_BLOCK) return "act-quant row";
     if (o->early_exit > 0) return "early-exit";
     if (o->quality < 1) return "quality below 1";
@@ -69,9 +70,10 @@ static void layer_refused(const qsf_context *c, const qsf_device_info *info, uin
 /* The longest run of layers that a device can compute.  left: the first of the others. */
 static void find_layers(const qsf_context *c, const qsf_device_info *info, qsf_device_choice *out)
 {
+    const qsf_source *s = c->model->source;
     char why[sizeof out->left];
-    uint32_t begin = 0;
-    for (uint32_t i = 0; i < c->hp->n_layers; i++) {
+    uint32_t begin = s->n_before;
+    for (uint32_t i = begin; i < qsf_part_end(s); i++) {
         layer_refused(c, info, i, why, sizeof why);
         if (why[0] && !out->left[0]) memcpy(out->left, why, sizeof why);
         if (why[0]) begin = i + 1;
@@ -84,7 +86,7 @@ static void keep_together(const qsf_source *s, qsf_device_choice *x)
 {
     uint32_t read = 0;
     while (read < s->hp.n_layers && !s->layers[read].kv_read) read++;
-    if (read == s->hp.n_layers || (x->first <= read && x->end == s->hp.n_layers)) return;
+    if (read == s->hp.n_layers || (x->first <= read && x->end == qsf_part_end(s))) return;
     x->end = QSF_MAX(x->first, QSF_MIN(x->end, read));
     if (!x->left[0]) qsf_format(x->left, sizeof x->left, "layers that read other layers' keys");
 }

@@ -90,14 +90,19 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
 {
     device_executor *e = on_device(x);
     const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
+    qsf_error own = { 0 };
+    if (!err) err = &own;
     qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
+    if (write) qsf_replay_kept(&e->replay, block);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
     if (st == QSF_PENDING) {
         qsf_device_forget(e);           /* the caller begins anew */
         return st;
     }
     if (st && (!e->d || (st = qsf_device_fall(e, err)))) return st;
+    if (!write && !e->d && e->replay.lost[block])
+        return qsf_fail(err, QSF_E_IO, "the sequence's keys and values were on a GPU that failed");
     if (!l || !e->d) return e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
     if (!write) return QSF_OK;
@@ -112,18 +117,6 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
                                    qsf_error *err)
 {
     return on_device(x)->cpu_does->state_map(on_device(x)->cpu, slot, write, bytes, err);
-}
-
-static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
-{
-    device_executor *e = on_device(x);
-    if (set->n && e->d) {
-        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
-        const qsf_status st = qsf_device_fall(e, err);
-        if (st) return st;
-        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
-    }
-    return e->cpu_does->adapters_put(e->cpu, set, err);
 }
 
 /* ---- a batch ---- */
@@ -444,6 +437,46 @@ static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows 
 static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t *mask, qsf_error *err)
 {
     return on_device(x)->cpu_does->logits_more(on_device(x)->cpu, i, mask, err);
+}
+
+/* Candidates are the device's: the logits that they stand for come here while it works. */
+static qsf_status few_become_rows(device_executor *e, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+#if !defined(QSF_NO_CANDIDATES)
+    qsf_batch_state *now = &e->c->now;
+    qsf_rows rows;
+    if (now->active || !now->candidates) return QSF_OK;
+    if ((st = device_logits(e, &rows, err))) return st;
+    now->rows[QSF_ROWS_LOGITS] = rows;
+    now->candidates = NULL;
+#else
+    (void)e, (void)err;
+#endif
+    return st;
+}
+
+/* Sequences with state cannot be computed again, and the device has nothing wrong. */
+static qsf_status sequences_can_move(const device_executor *e, qsf_error *err)
+{
+    for (uint32_t s = 0; e->base.state_bytes && s < e->c->o.n_seqs; s++)
+        if (e->c->tables.seqs[s].n)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU, where the "
+                            "sequences of this model cannot move: empty them first");
+    return QSF_OK;
+}
+
+static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
+{
+    device_executor *e = on_device(x);
+    qsf_status st;
+    if (set->n && e->d) {
+        if ((st = few_become_rows(e, err)) || (st = sequences_can_move(e, err))) return st;
+        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
+        if ((st = qsf_device_fall(e, err))) return st;
+        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
+    }
+    return e->cpu_does->adapters_put(e->cpu, set, err);
 }
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)

@@ -46,7 +46,7 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
     if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
-    return qsf_ceil_div(w->m.t.rows, head_part_rows(b, &w->m)) < QSF_DEVICE_STEPS;
+    return qsf_ceil_div(w->m.t.rows, head_part_rows(b, &w->m)) <= QSF_DEVICE_WEIGHTS;
 }
 
 static void head_list(qsf_device_maker *k, const head_weights *w)

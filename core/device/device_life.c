@@ -50,7 +50,6 @@ qsf_status qsf_device_flush(device_executor *e, qsf_error *err)
     const qsf_status st = e->cpu_does->kv_map(e->cpu, e->mapped_layer, e->mapped_block, true, &own, err);
     if (st) return st;
     memcpy(own, e->words, n);
-    qsf_replay_kept(&e->replay, e->mapped_block);
     return e->d->write(e->d->user, to, e->mapped_at, e->words, n, err);
 }
 

@@ -59,6 +59,17 @@ static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, u
     return st || whole == bytes ? st : upload(b, to, at + whole, end, sizeof end, err);
 }
 
+/* A buffer for some of the layer's weights. */
+static qsf_status weights_new(qsf_device_maker *k, uint64_t bytes, qsf_device_id *out)
+{
+    if (k->l->n_weights == QSF_DEVICE_WEIGHTS)
+        return qsf_fail(k->err, QSF_E_UNSUPPORTED, "a layer has more than %d parts that the GPU binds",
+                        (int)QSF_DEVICE_WEIGHTS);
+    const qsf_status st = qsf_device_buffer_new(k->b, bytes, out, k->err);
+    if (!st) k->l->weights[k->l->n_weights++] = *out;
+    return st;
+}
+
 /* Matrices, one after the other. */
 static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_products *p)
 {
@@ -71,9 +82,7 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
                          (unsigned long long)(r.len / 1000000));
         return r;
     }
-    if ((k->st = qsf_device_buffer_new(k->b, r.len, &r.buffer, k->err))) return r;
-    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
-    k->l->weights[k->l->n_weights++] = r.buffer;
+    if ((k->st = weights_new(k, r.len, &r.buffer))) return r;
     for (uint32_t i = 0; i < p->n && !k->st; i++) {
         k->st = upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
         at += matrix_bytes(p->m[i]);
@@ -84,9 +93,7 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
 {
     qsf_device_range r = { 0, 0, bytes };
-    if (k->compiles || k->st || (k->st = qsf_device_buffer_new(k->b, bytes, &r.buffer, k->err))) return r;
-    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
-    k->l->weights[k->l->n_weights++] = r.buffer;
+    if (k->compiles || k->st || (k->st = weights_new(k, bytes, &r.buffer))) return r;
     k->st = upload(k->b, r.buffer, 0, data, bytes, k->err);
     return r;
 }
@@ -144,10 +151,13 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out)
 {
     uint32_t place;
-    assert(k->l->n_steps < QSF_DEVICE_STEPS);
-    *out = &k->l->steps[k->compiles ? 0 : k->l->n_steps++];
+    if (!k->compiles && !k->st && k->l->n_steps == QSF_DEVICE_STEPS)
+        k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a layer has more than %d dispatches",
+                         (int)QSF_DEVICE_STEPS);
+    const bool full = k->l->n_steps == QSF_DEVICE_STEPS;
+    *out = k->compiles || full ? &k->none : &k->l->steps[k->l->n_steps++];
     **out = (qsf_device_step){ .work = (uint8_t)work, .name = name, .of = k->of };
-    if (k->compiles) return &k->spare;
+    if (k->compiles || full) return &k->spare;
     void *numbers = qsf_device_numbers(k->b, &place);
     if (k->l->n_steps == 1) k->l->numbers_at = place;
     return numbers;
@@ -156,12 +166,12 @@ void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char 
 void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_range *ranges, uint32_t n)
 {
     const qsf_device *d = k->b->d;
+    if (k->compiles || k->st) return;
     const uint32_t place = k->l->numbers_at + (uint32_t)(s - k->l->steps);
-    if (k->compiles) return;
     ranges[0] = (qsf_device_range){ k->b->numbers, (uint64_t)place * QSF_DEVICE_NUMBERS, QSF_DEVICE_NUMBERS };
     uint32_t i = 0;             /* any variant has the same bindings */
     while (i < QSF_DEVICE_VARIANTS - 1 && !s->pipeline[i]) i++;
-    if (!k->st) k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
+    k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
 }
 
 void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)

@@ -31,6 +31,7 @@ typedef struct qsf_device_maker {
     float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
             uint8_t own[QSF_DEVICE_NUMBERS]; } spare;
+    qsf_device_step     none;           /* the step in hand without a list, or without room in it */
     qsf_status          st;
     qsf_error          *err;
 } qsf_device_maker;

@@ -149,14 +149,39 @@ static void replay_resume(qsf_replay *r, const qsf_batch_state *was, uint32_t n,
     qsf_context *c = r->c;
     c->now = *was;
     c->now.walk.n = 0;
-    if (!was->active) return;
-    c->now.stage = (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
     memcpy(c->batch.rows, r->rows, n * sizeof *r->rows);
     c->batch.n = n;
     c->batch.n_asked = n_asked;
     qsf_batch_group(&c->batch);
+    if (!was->active) {         /* logits that came stay; candidates and hidden states are gone */
+        c->now.n_hidden = 0;
+#if !defined(QSF_NO_CANDIDATES)
+        if (c->now.candidates) c->batch.n_asked = 0;
+        c->now.candidates = NULL;
+#endif
+        return;
+    }
+    c->now.stage = (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
     c->fetch.batch++;
     c->executor->does->begin(c->executor, true);
+}
+
+/* The places of a block of sequence s that have positions. */
+static uint32_t replay_seen(const qsf_kv_seq *q, uint32_t entry)
+{
+    const uint32_t left = q->length - q->places[entry] * QSF_KV_BLOCK;
+    return left < QSF_KV_BLOCK ? (1u << left) - 1 : UINT32_MAX;
+}
+
+/* What the device had, and no cache has now: of blocks in use, for others begin anew. */
+static void replay_lost(qsf_replay *r)
+{
+    memset(r->lost, 0, r->n_blocks * sizeof *r->lost);
+    for (uint32_t s = 0; s < r->c->o.n_seqs; s++) {
+        const qsf_kv_seq *q = &r->c->tables.seqs[s];
+        for (uint32_t k = 0; k < q->n; k++)
+            r->lost[q->blocks[k]] |= replay_seen(q, k) & ~r->kept[q->blocks[k]];
+    }
 }
 
 qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err)
@@ -167,16 +192,17 @@ qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err)
     qsf_status st = QSF_OK;
     r->fallen = true;
     r->begun_ns = was.begun_ns;
+    replay_lost(r);
     if (was.active && !r->embeds)
         return qsf_fail(err, QSF_E_IO, "the GPU had the rows of this batch: compute them again");
     memcpy(r->rows, c->batch.rows, n * sizeof *r->rows);
-    for (uint32_t b = 0; b < r->n_blocks; b++) r->lost[b] = ~r->kept[b];
     for (uint32_t s = 0; s < c->o.n_seqs; s++) r->lengths[s] = c->tables.seqs[s].length;
     r->runs = true;
     for (uint32_t s = 0; s < c->o.n_seqs && !st; s++)
         st = replay_seq(r, s, was.active ? was.old_length[s] : r->lengths[s]);
     r->runs = false;
-    if (st == QSF_E_CANCELLED) {        /* a host whose reads come between steps: positions stay lost */
+    if (st == QSF_E_CANCELLED || st == QSF_E_UNSUPPORTED) {
+        /* a host whose reads come between steps: positions stay lost */
         c->error = (qsf_error){ 0 };
         st = QSF_OK;
     }
@@ -196,9 +222,7 @@ qsf_status qsf_replay_check(qsf_replay *r, qsf_error *err)
         const uint32_t s = c->batch.rows[i].seq;
         const qsf_kv_seq *q = &c->tables.seqs[s];
         for (uint32_t k = 0; k < q->n; k++) {
-            const uint32_t first = q->places[k] * QSF_KV_BLOCK, left = q->length - first;
-            const uint32_t seen = left < QSF_KV_BLOCK ? (1u << left) - 1 : UINT32_MAX;
-            if (!(r->lost[q->blocks[k]] & seen)) continue;
+            if (!(r->lost[q->blocks[k]] & replay_seen(q, k))) continue;
             c->now.old_length[s] = 0;
             st = qsf_fail(err, QSF_E_IO, "sequence %u is empty now: its keys and values were on a GPU that "
                           "failed, and cannot be computed again; feed its tokens from the first on",

@@ -37,7 +37,7 @@ void       qsf_replay_done(qsf_replay *r);      /* takes one that is all zeros *
 void       qsf_replay_begin(qsf_replay *r, bool embed);
 /* A block was copied. */
 void       qsf_replay_copy(qsf_replay *r, uint32_t to, uint32_t from);
-/* A block was filled with bytes, which the CPU's cache has, too. */
+/* A block is being filled with bytes, which the CPU's cache gets, too. */
 void       qsf_replay_kept(qsf_replay *r, uint32_t block);
 /* The layers are the CPU's now: computes what the device had, and begins the batch under way again.
  * QSF_OK also if positions are lost. */

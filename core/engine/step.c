@@ -430,6 +430,9 @@ qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, con
         at += len;
     }
     if (logits) *logits = qsf_logits(c, 0);
+#if !defined(QSF_NO_CANDIDATES)
+    if (logits && !*logits && c->batch.n_asked) return QSF_E_IO;        /* a GPU was lost in between */
+#endif
     return QSF_OK;
 }
 

@@ -258,6 +258,10 @@ int32_t qsf_turn_choose(qsf_turn *t, size_t row)
     int32_t few;
     if ((int64_t)t->state.n_tokens < t->o.min_tokens) limits.n_never = t->n_ends;
     if (choose_of_candidates(t, row, &limits, &few)) return few;
+#if !defined(QSF_NO_CANDIDATES)
+    if (!qsf_turn_logits(t, row))
+        return qsf_fail(&t->error, QSF_E_IO, "the row's logits are gone: compute it again"), -1;
+#endif
     if (g->active) return draw_masked(t, row, &limits);
     const float *logits = qsf_turn_logits(t, row);
     if (!limits.n_never && !g->matcher) return qsf_sampler_pick(t->sampler, logits);

@@ -248,6 +248,110 @@ static void session_moves(bool from_device)
 
 TEST(sessions_move_between_cpu_and_device) { NEEDS_DEVICE; session_moves(false); session_moves(true); }
 
+/* A CPU and a device get the same session and tokens; the device is lost before the session comes, or
+ * after a token that follows it. */
+static void session_outlives(bool lost_first)
+{
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    static session_bytes saved;
+    int32_t ids[PROMPT], own[PROMPT];
+    const float *want, *got;
+    bench b[2];
+    size_t n = 0;
+    memfile f;
+    saved.len = 0;
+    broken_reset(0, QSF_OK);
+    for (int k = 0; k < 2; k++) if (!begin(&b[k], &t, &o, k == 1)) return;
+    bench_tokens(ids, PROMPT, b[0].n_vocab, 5);
+    CHECK_EQ(qsf_feed(b[0].c, 0, ids, PROMPT - 2, NULL), QSF_OK);
+    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 2, session_write, &saved, &b[0].error), QSF_OK);
+    if (lost_first) {
+        CHECK_EQ(qsf_feed(b[1].c, 1, ids, 3, NULL), QSF_OK);
+        broken.lost = true;
+        CHECK_EQ(qsf_feed(b[1].c, 1, ids + 3, 1, NULL), QSF_OK);
+    }
+    for (int k = 0; k < 2; k++) {
+        memfile_init(&f, saved.bytes, saved.len);
+        CHECK_EQ(qsf_session_load(b[k].c, 0, &f.file, own, PROMPT, &n, &b[k].error), QSF_OK);
+        CHECK_EQ(qsf_feed(b[k].c, 0, ids + PROMPT - 2, 1, k ? &got : &want), QSF_OK);
+    }
+    CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    broken.lost = true;
+    for (int k = 0; k < 2; k++)
+        CHECK_EQ(qsf_feed(b[k].c, 0, ids + PROMPT - 1, 1, k ? &got : &want), QSF_OK);
+    CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    for (int k = 0; k < 2; k++) bench_end(&b[k]);
+}
+
+TEST(sessions_outlive_a_device) { NEEDS_DEVICE; session_outlives(false); session_outlives(true); }
+
+/* A sequence with a window as long as the context has more blocks than the context has positions. */
+TEST(windows_may_be_as_long_as_the_context)
+{
+    NEEDS_DEVICE;
+    const tiny_options t = small_model();
+    qsf_context_options o = small_options();
+    int32_t ids[PROMPT];
+    const float *want, *got;
+    bench b[2];
+    o.n_seqs = 1;
+    o.n_ctx = o.kv_window = 64;
+    broken_reset(0, QSF_OK);
+    for (int k = 0; k < 2; k++) if (!begin(&b[k], &t, &o, k == 1)) return;
+    bench_tokens(ids, PROMPT, b[0].n_vocab, 5);
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < 2; k++) CHECK_EQ(qsf_feed(b[k].c, 0, ids, PROMPT, k ? &got : &want), QSF_OK);
+        CHECK_NEAR(bench_distance(want, got, b[0].n_vocab), 0, NEAR);
+    }
+    qsf_device_use use = { .size = sizeof use };
+    CHECK_EQ(qsf_context_device(b[1].c, &use), QSF_OK);
+    CHECK_EQ(use.n_layers, 2);
+    for (int k = 0; k < 2; k++) bench_end(&b[k]);
+}
+
+/* The first layers of a model, or its last ones from the states of the CPU's first ones. */
+static void part_on_device(bool last)
+{
+    const tiny_options t = small_model();
+    const qsf_context_options o = small_options();
+    int32_t ids[4];
+    qsf_row rows[4];
+    bench first, b[2];
+    qsf_model_options mo;
+    broken_reset(0, QSF_OK);
+    qsf_model_defaults(&mo);
+    for (int k = 0; k < 3; k++) {
+        bench *x = k == 2 ? &first : &b[k];
+        mo.first_layer = last && k < 2 ? 1 : 0;
+        mo.end_layer = last && k < 2 ? 0 : last ? 1 : 2;
+        if (!bench_write(x, &t)) return;
+        mo.platform = &x->h.m.p;
+        if (!bench_ok(x, qsf_model_open("m", &mo, &x->m, &x->error)) || !bench_context(x, &o)) return;
+    }
+    CHECK_EQ(qsf_context_use_device(b[1].c, &broken.list, 0, 9, 0), QSF_OK);
+    qsf_device_use use = { .size = sizeof use };
+    CHECK_EQ(qsf_context_device(b[1].c, &use), QSF_OK);
+    CHECK_EQ(use.n_layers, 2);
+    CHECK_EQ(use.first, last ? 1 : 0);
+    bench_tokens(ids, 4, first.n_vocab, 5);
+    for (int i = 0; i < 4; i++) rows[i] = (qsf_row){ 0, ids[i], last };
+    CHECK_EQ(qsf_compute(first.c, rows, 4), QSF_OK);
+    for (int k = 0; k < 2; k++)
+        CHECK_EQ(last ? qsf_compute_from(b[k].c, rows, 4, qsf_batch_states(first.c, 0))
+                      : qsf_compute(b[k].c, rows, 4), QSF_OK);
+    const size_t n = last ? first.n_vocab : t.hp.n_embd;
+    for (size_t i = 0; i < 4; i++) {
+        const float *want = last ? qsf_logits(b[0].c, i) : qsf_batch_states(b[0].c, i),
+            *got = last ? qsf_logits(b[1].c, i) : qsf_batch_states(b[1].c, i);
+        CHECK(want && got && bench_distance(want, got, n) <= NEAR);
+    }
+    bench_end(&first);
+    for (int k = 0; k < 2; k++) bench_end(&b[k]);
+}
+
+TEST(parts_of_a_model_are_computed_there) { NEEDS_DEVICE; part_on_device(false); part_on_device(true); }
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -257,6 +361,9 @@ int main(int argc, char **argv)
     RUN(numbers_that_are_not_finite_are_computed_by_the_cpu);
     RUN(positions_that_are_lost_are_an_error);
     RUN(sessions_move_between_cpu_and_device);
+    RUN(sessions_outlive_a_device);
+    RUN(windows_may_be_as_long_as_the_context);
+    RUN(parts_of_a_model_are_computed_there);
     broken_end();
     return test_end();
 }
