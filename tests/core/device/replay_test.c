@@ -248,8 +248,8 @@ static void session_moves(bool from_device)
 
 TEST(sessions_move_between_cpu_and_device) { NEEDS_DEVICE; session_moves(false); session_moves(true); }
 
-/* A CPU and a device get the same session and tokens; the device is lost before the session comes, or
- * after a token that follows it. */
+/* A CPU and a device get the same session and tokens; the device is lost before the session comes,
+ * or after a token that follows it. */
 static void session_outlives(bool lost_first)
 {
     const tiny_options t = small_model();
@@ -286,7 +286,7 @@ static void session_outlives(bool lost_first)
 
 TEST(sessions_outlive_a_device) { NEEDS_DEVICE; session_outlives(false); session_outlives(true); }
 
-/* A sequence with a window as long as the context has more blocks than the context has positions. */
+/* With a window as long as the context a sequence has more blocks than positions fill. */
 TEST(windows_may_be_as_long_as_the_context)
 {
     NEEDS_DEVICE;
