@@ -103,6 +103,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     if(NOT QSF_SANITIZE)        # WebGPU's drivers leak
         qsf_script(serve_device_test 600 serve/serve_device_test.py $<TARGET_FILE:qsf-serve>
             $<TARGET_FILE:qsf-bench> $<TARGET_FILE:qsf-run> "${work}/serve_device")
+        qsf_slow(serve_device_test)
     endif()
     qsf_script(serve_lora_test 900 serve/serve_lora_test.py $<TARGET_FILE:qsf-serve>
         --run $<TARGET_FILE:qsf-run>)
@@ -153,20 +154,23 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     target_link_libraries(program_models PRIVATE qsf)
     qsf_script(program_models_test 300 core/layers/program_models_test.py $<TARGET_FILE:program_models>
         "${work}/program" ${every})
-    qsf_test_program(device_models core/device/device_models.c)
-    target_link_libraries(device_models PRIVATE qsf)
-    qsf_script(device_models_test 600 core/device/device_models_test.py $<TARGET_FILE:device_models>
-        $<TARGET_FILE:qsf-run> "${work}/device")
-    qsf_script(device_experts_test 900 core/device/device_experts_test.py $<TARGET_FILE:device_models>
-        $<TARGET_FILE:qsf-convert> "${work}/device")
     qsf_test_program(device_layers core/device/device_layers.c)
     target_link_libraries(device_layers PRIVATE qsf)
     qsf_script(device_layers_test 300 core/device/device_layers_test.py $<TARGET_FILE:device_layers>
         "${work}/layers")
-    qsf_test_program(device_picks core/device/device_picks.c)
-    target_link_libraries(device_picks PRIVATE qsf)
-    qsf_script(device_picks_test 600 core/device/device_picks_test.py $<TARGET_FILE:device_picks>
-        "${work}/device_picks")
+    if(NOT QSF_SANITIZE)        # a GPU in software takes minutes for these
+        qsf_test_program(device_models core/device/device_models.c)
+        target_link_libraries(device_models PRIVATE qsf)
+        qsf_script(device_models_test 600 core/device/device_models_test.py $<TARGET_FILE:device_models>
+            $<TARGET_FILE:qsf-run> "${work}/device")
+        qsf_script(device_experts_test 900 core/device/device_experts_test.py $<TARGET_FILE:device_models>
+            $<TARGET_FILE:qsf-convert> "${work}/device")
+        qsf_test_program(device_picks core/device/device_picks.c)
+        target_link_libraries(device_picks PRIVATE qsf)
+        qsf_script(device_picks_test 600 core/device/device_picks_test.py $<TARGET_FILE:device_picks>
+            "${work}/device_picks")
+        qsf_slow(device_models_test device_experts_test device_picks_test)
+    endif()
     qsf_test_program(budget_models core/engine/budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
     qsf_script(budget_models_test 600 core/engine/budget_models_test.py $<TARGET_FILE:budget_models>

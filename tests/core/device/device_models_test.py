@@ -2,9 +2,10 @@
 """Tiny models with layers on a GPU: logits as far from those of floats as the CPU's.
 SPDX-License-Identifier: MIT
 
-    device_models_test.py DEVICE_MODELS QSF_RUN WORK
+    device_models_test.py DEVICE_MODELS QSF_RUN WORK [all]
 
 QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+all: also the models whose steps others have, too; this takes minutes.
 """
 import os, pathlib, re, subprocess, sys
 
@@ -18,12 +19,12 @@ import make_tiny
 # embeddings for layers, keys of other layers, norms of values; scales of queries by position; gates
 # of attention.  Codes of keys without the part of their bias that stays in place; floats.
 MODELS = {
-    "f16": ["llama-q4_k", "gemma3-q5_0", "jina-bert-v2-twice", "modern-bert", "bitnet-i2_s", "cohere2",
-            "falcon-two-norms", "apertus", "granite", "olmo", "olmo2", "gemma4", "mistral3",
+    "f16": ["llama-q4_k", "bitnet-i2_s", "gemma3-q5_0", "jina-bert-v2-twice", "falcon-two-norms", "gemma4",
             "qwen35-nextn"],
     "q8": ["qwen2-q4_1"],
     "f32": ["llama-bf16"],
 }
+MORE = ["modern-bert", "cohere2", "apertus", "granite", "olmo", "olmo2", "mistral3"]
 IN_PART = {"qwen35-nextn.gguf": "1 of 2 layers"}
 
 
@@ -42,6 +43,7 @@ def main():
     if not folder:
         print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
         sys.exit(77)
+    if "all" in sys.argv[4:]: MODELS["f16"] += MORE
     paths = {kv: [str(make_tiny.make(work, name)[0]) for name in names] for kv, names in MODELS.items()}
     env = dict(os.environ, QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
                VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
