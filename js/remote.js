@@ -106,6 +106,7 @@ export class RemoteSource {
   async close() {
     if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});
     this.#dead ??= new QsfError('DISPOSED', 'the source has been closed');
+    for (const {reject} of Object.values(this.#signals)) reject(this.#dead);    // such as that of an open()
   }
   /** Ends the reader's worker, while the engine's worker stays alive. */
   terminate() { this.#worker.terminate(); }

@@ -25,9 +25,10 @@ class Stop {
 }
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
- * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work too */
+ * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, source, chosen, warnings, stored = 0;
+  let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
   const adapters = new Map();   // by number: {place, users, freed}; users: answers
@@ -53,13 +54,16 @@ export function serve(host) {
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
+    check();
     await engine.open();
     if (estimate) {
       const estimated = engine.estimate({...options, threads: 0});
       warnings.push(...engine.warnings);
       return estimated;
     }
-    await engine.context({...options, threads: 0}, await chosen);
+    const which = await chosen;
+    check();
+    await engine.context({...options, threads: 0}, which);
     warnings.push(...engine.warnings);
     const info = engine.info();
     await source.settle?.(engine.reading);
@@ -67,6 +71,7 @@ export function serve(host) {
     early = false;
     return info;
   }
+  function check() { if (over) throw new QsfError('DISPOSED', 'disposed of while it was loaded'); }
   /* The threads and the reader end with this worker, when it is terminated. Chromium may keep this
    * worker for good if it is terminated right after them. */
   async function end() {
@@ -82,6 +87,15 @@ export function serve(host) {
     engine?.terminate();
     source?.terminate?.();
     engine = source = undefined;
+  }
+  /* Threads that wait for work keep the engine's memory, and the reader keeps the process. They end
+   * after everything that may still call the module. */
+  async function leave() {
+    over = true;
+    await end();
+    if (!host.mayNotBlock) return;
+    await Promise.all([loading, last]);
+    forget();
   }
 
   /* After a trap the module's memory cannot be used any more. */
@@ -99,6 +113,7 @@ export function serve(host) {
         const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT'
           && await source.spoil();
         await end();
+        if (over) throw error;
         // what was stored is damaged
         if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};
         else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
@@ -300,7 +315,11 @@ export function serve(host) {
   }
 
   const ops = {
-    open,
+    open(message) {
+      const opening = open(message);
+      loading = opening.catch(() => {});
+      return opening;
+    },
     tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
     render: ({messages, options}) => engine.conversation.render(messages, options),
@@ -315,7 +334,7 @@ export function serve(host) {
       alone(() => engine.conversation.loadSession(bytes, {uses}))),
     loadAdapter,
     freeAdapter,
-    end,
+    end: leave,
   };
 
   return async message => {
