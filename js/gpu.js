@@ -289,9 +289,9 @@ class Gpu {
     if (this.#usable()) return E_IO;
     const wrong = this.#wrongPart('writing to the GPU', id, at, bytes.byteLength);
     if (wrong) return this.#refuse(wrong);
-    // not every engine takes bytes that threads share
-    const {buffer, byteOffset, byteLength} = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
-    this.#device.queue.writeBuffer(this.#objects[id].buffer, at, buffer, byteOffset, byteLength);
+    // not every engine takes bytes that threads share, or a whole memory of more than 2 GB
+    const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
+    this.#device.queue.writeBuffer(this.#objects[id].buffer, at, own);
     return OK;
   }
 

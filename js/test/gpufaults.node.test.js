@@ -40,6 +40,30 @@ function ended(script) {
   });
 }
 
+/* js/gpu.js over a fake GPU object. */
+const opened = async (fake = {}) => {
+  const {openGpu, STORAGE} = await import(pathToFileURL(packaged('gpu.js')));
+  const gpu = await openGpu(fakeGpu(fake));
+  return {gpu, buffer: length => gpu.buffer(STORAGE, length)};
+};
+
+test('bytes are written as they are, whatever memory they are in', async () => {
+  const written = [];
+  const writeBuffer = (_, ...given) => written.push(given);
+  const {gpu, buffer} = await opened({queue: {writeBuffer}});
+  for (const memory of [new ArrayBuffer(64), new SharedArrayBuffer(64)]) {
+    const bytes = new Uint8Array(memory, 8, 4);
+    bytes.set([1, 2, 3, 4]);
+    assert.equal(gpu.write(buffer(16), 4, bytes), 0);
+  }
+  for (const [at, bytes, ...more] of written) {
+    assert.deepEqual([at, [...bytes], more], [4, [1, 2, 3, 4], []]);
+    assert.ok(bytes instanceof Uint8Array && bytes.buffer instanceof ArrayBuffer);
+  }
+  assert.equal(written.length, 2);
+  await gpu.close();
+});
+
 describe('a GPU object', () => {
   test('does not keep the process after dispose()', async () => {
     assert.match(await ended(`
