@@ -405,6 +405,11 @@ class Gpu {
     return first ? this.#fail(first.status, first.text) : OK;
   }
 
+  /** A call has thrown: the device is given up. */
+  threw(error) {
+    this.#lose(error?.message ?? error);
+    return this.#usable();
+  }
   lose() {
     this.#device.destroy();
     this.#lose('Device was destroyed.');

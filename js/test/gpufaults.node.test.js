@@ -64,6 +64,28 @@ test('bytes are written as they are, whatever memory they are in', async () => {
   await gpu.close();
 });
 
+describe('a call of WebGPU that throws', async () => {
+  const cpu = await load(MODEL, {...HOW, device: 'cpu'}), wanted = await answer(cpu);
+  await cpu.dispose();
+  const full = () => { throw new TypeError('not today'); };
+  const encoder = {beginComputePass: full, copyBufferToBuffer: full, finish: full};
+  const faults = {
+    createBuffer: {device: {createBuffer: full}}, createShaderModule: {device: {createShaderModule: full}},
+    createBindGroup: {device: {createBindGroup: full}}, writeBuffer: {queue: {writeBuffer: full}},
+    createCommandEncoder: {device: {createCommandEncoder: () => encoder}}, submit: {queue: {submit: full}},
+  };
+  for (const [name, fault] of Object.entries(faults)) {
+    test(`${name}: the CPU continues`, async () => {
+      const model = await load(MODEL, {...HOW, gpu: fakeGpu(fault)});
+      assert.equal(await answer(model), wanted);
+      assert.equal((await model.stats()).gpuLayers, 0);
+      const {device, warnings} = model.info;
+      assert.match(`${device.reason} ${warnings.join()}`, /the GPU was lost: not today/);
+      await model.dispose();
+    });
+  }
+});
+
 describe('a GPU object', () => {
   test('does not keep the process after dispose()', async () => {
     assert.match(await ended(`
