@@ -26,6 +26,12 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
   // a model that was forgotten does not keep the process; calls below do while they wait
   worker.unref();
   let waiting = 0;
+  // Dawn aborts a process that ends while a GPU works: what was not disposed of ends now
+  const last = () => {
+    worker.ref();
+    worker.postMessage({op: 'end'});
+  };
+  if (gpu !== undefined) process.once('beforeExit', last);
   return {
     post(message) {
       if (message.id && !waiting++) worker.ref();
@@ -37,6 +43,7 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
         const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
         // not after terminate(): its caller waits for the exit
         if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }
+        if (m.ended) worker.unref();
         fn(m);
       });
     },
@@ -46,6 +53,7 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
     },
     async terminate() {
       ended = true;
+      process.off('beforeExit', last);
       await worker.terminate();
     },
   };

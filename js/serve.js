@@ -16,6 +16,7 @@ import {bytesSource} from './source.js';
 const AHEAD = 8;
 /* what a GPU compiles when it is closed may take this long, in software */
 const GPU_MS = 30_000;
+const END_MS = 2000;            /* without one */
 
 /* A signal from outside, and a promise to wait for it. */
 class Stop {
@@ -77,8 +78,9 @@ export function serve(host) {
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     for (const stop of refining) stop.abort();
+    if (chosen) host.post({ending: GPU_MS});    // a GPU that is being opened is closed then
     const gpu = (await chosen)?.gpu;
-    if (gpu) host.post({ending: GPU_MS});
+    if (!gpu) host.post({ending: END_MS});
     await Promise.all([engine?.end(), gpu?.close()]);
     await source?.close();
   }

@@ -2,9 +2,11 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
+import {writeFile} from 'node:fs/promises';
+import {join} from 'node:path';
 import {describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
-import {QSF, load, packaged} from './tools.js';
+import {QSF, WORK, load, packaged} from './tools.js';
 import {fakeGpu} from './fake_gpu.js';
 import {tinyModel} from './tiny.js';
 
@@ -16,13 +18,15 @@ async function answer(model) {
   for await (const part of model.generate('Once', {temperature: 0, maxTokens: 6})) text += part;
   return text;
 }
+const FAKE = JSON.stringify(new URL('fake_gpu.js', import.meta.url));
 /* Runs a script that may use load, fakeGpu and QSF; its output, once it has ended by itself. */
-function ended(script) {
-  const head = `import {load} from ${JSON.stringify(pathToFileURL(packaged('node.js')))};
-    import {fakeGpu} from ${JSON.stringify(new URL('fake_gpu.js', import.meta.url))};
-    const QSF = ${JSON.stringify(QSF)}, print = text => process.stdout.write(text);\n`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', head + script],
-    {stdio: ['ignore', 'pipe', 'pipe']});
+const ended = script => printed(['--input-type=module', '-e', `
+  import {load} from ${JSON.stringify(pathToFileURL(packaged('node.js')))};
+  import {fakeGpu} from ${FAKE};
+  const QSF = ${JSON.stringify(QSF)}, print = text => process.stdout.write(text);
+  ${script}`]);
+function printed(args, wanted = 0) {
+  const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'pipe']});
   let said = '', isLate = false;
   for (const stream of [child.stdout, child.stderr]) stream.on('data', part => { said += part; });
   const timer = setTimeout(() => {
@@ -33,9 +37,8 @@ function ended(script) {
     child.on('close', (code, signal) => {
       clearTimeout(timer);
       if (isLate) reject(new Error(`the process does not end: ${said}`));
-      else if (code) reject(new Error(`it ended with ${code}: ${said}`));
-      else if (signal) reject(new Error(`it ended with ${signal}: ${said}`));
-      else resolve(said);
+      else if (code === wanted) resolve(said);
+      else reject(new Error(`it ended with ${code ?? signal}: ${said}`));
     });
   });
 }
@@ -84,6 +87,45 @@ describe('a call of WebGPU that throws', async () => {
       await model.dispose();
     });
   }
+});
+
+/* A module whose GPU says when its device is closed. */
+async function telling(name, opens = '') {
+  const file = join(WORK, `${name}.mjs`);
+  await writeFile(file, `import {writeSync} from 'node:fs';
+    import {fakeGpu} from ${FAKE};
+    let told = 0;
+    export function create() {
+      const gpu = fakeGpu({device: {destroy() { if (!told++) writeSync(1, 'closed '); }}});
+      const {requestAdapter} = gpu;
+      return {requestAdapter: async wish => {
+        ${opens}
+        return requestAdapter(wish);
+      }};
+    }\n`);
+  return file;
+}
+describe("a worker's GPU is closed before the process ends", () => {
+  const loaded = (file, more = '') => `await load(QSF, {threads: 2, contextLength: 64, device: 'gpu',
+    gpu: ${JSON.stringify(file)}${more}})`;
+  test('without dispose()', async () => {
+    const file = await telling('plain');
+    assert.equal(await ended(`print((${loaded(file)}).info.device.kind + ' ');`), 'gpu closed ');
+  });
+  test('if loading is cancelled while it is opened', async () => {
+    const file = await telling('slow', `writeSync(1, 'opened ');
+      await new Promise(resolve => setTimeout(resolve, 3000));`);
+    assert.equal(await ended(`
+      const stop = new AbortController();
+      setTimeout(() => stop.abort(), 1000);
+      ${loaded(file, ', signal: stop.signal')}.catch(error => print(error.name));`),
+    'opened closed AbortError');
+  });
+  test('after an error in a terminal', async () => {
+    const said = await printed([packaged('cli.js'), QSF, '-p', 'Hello', '-c', '64', '--temp=-1',
+      '--device', 'gpu', '--gpu', await telling('terminal')], 1);
+    assert.match(said, /^closed error: temperature /);
+  });
 });
 
 describe('a GPU object', () => {
