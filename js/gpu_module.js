@@ -7,7 +7,7 @@ import {PENDING} from './names.js';
 
 /* Bytes and table entries that the module needs: subsection 1 of dylink.0
  * (WebAssembly's tool conventions, "Dynamic linking"). */
-function needs(module) {
+export function needs(module) {
   const bytes = new Uint8Array(WebAssembly.Module.customSections(module, 'dylink.0')[0]);
   let at = 0;
   const number = () => {
@@ -16,7 +16,10 @@ function needs(module) {
       if (bytes[at++] < 128) return value;
     }
   };
-  while (number() !== 1) at += number();        // the order of operands: the length, then the place
+  while (number() !== 1) {
+    const length = number();
+    at += length;
+  }
   number();
   const [size, , entries] = [number(), number(), number()];
   return {size, entries};

@@ -67,6 +67,19 @@ test('bytes are written as they are, whatever memory they are in', async () => {
   await gpu.close();
 });
 
+test('the needs of a side module are found after other subsections', async () => {
+  const {needs} = await import(pathToFileURL(packaged('gpu_module.js')));
+  const text = word => [word.length, ...Buffer.from(word)];
+  const other = [1, ...text('libm.so')], long = [1, ...text('x'.repeat(126))];
+  const own = [0x90, 0x03, 4, 7, 0];            // 400 bytes, 7 entries
+  for (const before of [[], [2, other.length, ...other], [2, 0x80, 1, ...long, 3, 0]]) {
+    const section = [...text('dylink.0'), ...before, 1, own.length, ...own];
+    const length = [section.length & 127 | 128, section.length >> 7];
+    const bytes = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 0, ...length, ...section]);
+    assert.deepEqual(needs(new WebAssembly.Module(bytes)), {size: 400, entries: 7});
+  }
+});
+
 describe('a call of WebGPU that throws', async () => {
   const cpu = await load(MODEL, {...HOW, device: 'cpu'}), wanted = await answer(cpu);
   await cpu.dispose();
