@@ -347,6 +347,7 @@ class Gpu {
     if (at >= 0) return this.#staging.splice(at, 1)[0];
     let size = STAGING_LEAST;
     while (size < length) size *= 2;
+    size = Math.max(length, Math.min(size, this.info.maxBuffer));
     return this.#device.createBuffer({size, usage: MAP_READ | COPY_TO});
   }
 

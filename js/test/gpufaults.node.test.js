@@ -67,6 +67,21 @@ test('bytes are written as they are, whatever memory they are in', async () => {
   await gpu.close();
 });
 
+test('what a read is copied to is no larger than a buffer may be', async () => {
+  const made = [], most = 1 << 20, {createBuffer} = await (await fakeGpu().requestAdapter()).requestDevice();
+  const {gpu, buffer} = await opened({limits: {maxBufferSize: most - 256}, device: {createBuffer(wish) {
+    made.push(wish.size);
+    return createBuffer(wish);
+  }}});
+  const id = buffer(most - 256);
+  for (const length of [most - 256, most / 2 + 4, 8]) {
+    const read = gpu.read(id, 0, length, bytes => assert.equal(bytes.length, length));
+    assert.equal(await gpu.settled(read), 0);
+  }
+  assert.ok(made.length > 1 && Math.max(...made) <= most - 256, made.join());
+  await gpu.close();
+});
+
 test('the needs of a side module are found after other subsections', async () => {
   const {needs} = await import(pathToFileURL(packaged('gpu_module.js')));
   const text = word => [word.length, ...Buffer.from(word)];
