@@ -123,9 +123,11 @@ export interface LoadOptions {
   device?: 'auto' | 'cpu' | 'gpu';
   /**
    * Only in Node.js, which has no WebGPU of its own: a GPU object, or the module whose create()
-   * makes one, such as npm's package `webgpu`: its name, path or file: URL. The engine's worker
-   * imports the module. An object cannot go to a worker, so the engine then computes in the
-   * caller's thread, between its other tasks; the process does not end before dispose().
+   * makes one, such as npm's package `webgpu`: its name, path or file: URL. A name is looked for
+   * from this package's folder, then from the current one. The engine's worker imports the module;
+   * one that is not there or has no create() is a warning unless `device` is 'gpu'. An object
+   * cannot go to a worker, so the engine then computes in the caller's thread, between its other
+   * tasks; the process does not end before dispose().
    */
   gpu?: string | {requestAdapter(options?: object): Promise<unknown>};
   /** false: use modules without relaxed SIMD. By default relaxed SIMD is used if it works. */

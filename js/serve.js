@@ -17,6 +17,8 @@ const AHEAD = 8;
 /* what a GPU compiles when it is closed may take this long, in software */
 const GPU_MS = 30_000;
 const END_MS = 2000;            /* without one */
+/* of the user, who has named a module for it */
+const MISTAKES = ['NOT_FOUND', 'ARGUMENT'];
 
 /* A signal from outside, and a promise to wait for it. */
 class Stop {
@@ -64,6 +66,7 @@ export function serve(host) {
     }
     const which = await chosen;
     check();
+    if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
     await engine.context({...options, threads: 0}, which);
     warnings.push(...engine.warnings);
     const info = engine.info();

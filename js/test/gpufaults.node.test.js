@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
-import {writeFile} from 'node:fs/promises';
+import {cp, mkdir, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
@@ -153,6 +153,31 @@ describe("a worker's GPU is closed before the process ends", () => {
     const said = await printed([packaged('cli.js'), QSF, '-p', 'Hello', '-c', '64', '--temp=-1',
       '--device', 'gpu', '--gpu', await telling('terminal')], 1);
     assert.match(said, /^closed error: temperature /);
+  });
+});
+
+describe('the module of a GPU', () => {
+  const device = "print(`${model.info.device.kind}: ${model.info.warnings.join()}`);";
+  const auto = gpu => ended(`const model = await load(QSF, {threads: 1, contextLength: 64, gpu: ${gpu}});
+    ${device}
+    await model.dispose();`);
+  test('is found from the current folder', async () => {
+    const folder = join(WORK, 'project/node_modules/some-gpu');
+    await mkdir(folder, {recursive: true});
+    await cp(await telling('some'), join(folder, 'index.mjs'));
+    await writeFile(join(folder, 'package.json'), '{"name": "some-gpu", "main": "./index.mjs"}');
+    const there = JSON.stringify(join(WORK, 'project'));
+    assert.match(await auto(`(process.chdir(${there}), 'some-gpu')`), /^gpu: closed/);
+  });
+  test('is missed with a warning', async () => {
+    const empty = join(WORK, 'empty.mjs');
+    await writeFile(empty, 'export const made = 1;\n');
+    assert.match(await auto("'web-gpu'"), /cpu: gpu: .*web-gpu/);
+    assert.match(await auto("'./no-such.node'"), /cpu: gpu: .*no-such/);
+    assert.match(await auto(JSON.stringify(empty)), /cpu: gpu: .*empty.mjs has no function create/);
+  });
+  test('need not be one: a GPU may be a function', async () => {
+    assert.match(await auto('Object.assign(() => {}, fakeGpu())'), /^gpu: /);
   });
 });
 
