@@ -22,6 +22,9 @@ const COMPILING = 4;
 /* Staging buffers of reads that are kept for the next ones. */
 const STAGING = 4, STAGING_LEAST = 256, STAGING_MOST = 16 << 20;
 
+/* The longest that close() waits. */
+export const CLOSING_MS = 30_000;
+
 const words = text => String(text ?? '').replace(/\s+/g, ' ').trim();
 const whole = n => Number.isSafeInteger(n) && n >= 0;
 
@@ -417,11 +420,14 @@ class Gpu {
   }
 
   /** Resolves when the device has settled all its promises: Dawn for Node.js ends a process that
-   * leaves one. */
-  async close() {
+   * leaves one. What it compiles may take a while, in software; but it may also never answer. */
+  async close(ms = CLOSING_MS) {
     this.lose();
     this.#objects = [null];
     this.#staging = [];
-    await Promise.all(this.#unsettled);
+    let timer;
+    const late = new Promise(resolve => { timer = setTimeout(resolve, ms); });
+    await Promise.race([Promise.all(this.#unsettled), late]);
+    clearTimeout(timer);
   }
 }

@@ -8,15 +8,15 @@
  * nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
+import {CLOSING_MS} from './gpu.js';
 import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
-/* what a GPU compiles when it is closed may take this long, in software */
-const GPU_MS = 30_000;
-const END_MS = 2000;            /* without one */
+/* how long the end may take, with a GPU and without one */
+const GPU_MS = CLOSING_MS + 2000, END_MS = 2000;
 /* of the user, who has named a module for it */
 const MISTAKES = ['NOT_FOUND', 'ARGUMENT'];
 

@@ -82,6 +82,15 @@ test('what a read is copied to is no larger than a buffer may be', async () => {
   await gpu.close();
 });
 
+test('a device that never answers is closed', async () => {
+  const never = () => new Promise(() => {});
+  const {gpu, buffer} = await opened({device: {popErrorScope: never}});
+  const id = buffer(16);
+  assert.equal(gpu.poll(id), 1);
+  await gpu.close(20);
+  assert.equal(gpu.write(id, 0, new Uint8Array(4)), 4);
+});
+
 test('the needs of a side module are found after other subsections', async () => {
   const {needs} = await import(pathToFileURL(packaged('gpu_module.js')));
   const text = word => [word.length, ...Buffer.from(word)];
