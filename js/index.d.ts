@@ -117,8 +117,10 @@ export interface LoadOptions {
   /**
    * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
    * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
-   * of any kind, otherwise load() rejects (UNSUPPORTED). docs/webgpu.md describes which layers a
-   * GPU computes. If the GPU fails, or adapters are used, the CPU continues.
+   * of any kind, otherwise load() rejects, mostly with UNSUPPORTED. docs/webgpu.md describes which
+   * layers a GPU computes. If the GPU fails or turns out to compute wrong after load(), or adapters
+   * are used, the CPU continues, with a warning; `stats().gpuLayers` is the number of layers that
+   * are on the GPU now.
    */
   device?: 'auto' | 'cpu' | 'gpu';
   /**

@@ -190,6 +190,15 @@ describe('the module of a GPU', () => {
   });
 });
 
+test('a GPU that computes wrong was loaded, and is replaced with a warning', async () => {
+  const model = await load(MODEL, {...HOW, device: 'gpu', gpu: fakeGpu()}), {layers} = model.info.device;
+  assert.deepEqual([layers, (await model.stats()).gpuLayers], [2, 2]);
+  await answer(model);
+  assert.equal((await model.stats()).gpuLayers, 0);
+  assert.match(model.info.warnings.join(), /all layers are on the CPU now/);
+  await model.dispose();
+});
+
 describe('a GPU object', () => {
   test('does not keep the process after dispose()', async () => {
     assert.match(await ended(`
