@@ -64,9 +64,10 @@ if (o.help || !model || o.prompt === undefined) {
 }
 const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
+let m;
 try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
-  const m = await load(model, {kvMayDrop: true,
+  m = await load(model, {kvMayDrop: true,
     ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
   const ids = [];
   const options = {maxTokens: numberOr(o['max-tokens']), temperature: numberOr(o.temp),
@@ -95,6 +96,7 @@ try {
   }
   await m.dispose();
 } catch (error) {
+  await m?.dispose().catch(() => {});           // a GPU may be at work
   if (stop.signal.aborted) process.exit(130);
   process.stderr.write(`error: ${error.message}\n`);
   process.exit(1);

@@ -144,6 +144,7 @@ export class Engine {
       this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason};
       return side;
     } catch (error) {
+      if (error instanceof WebAssembly.RuntimeError) throw error;       // the memory is not valid any more
       return this.#without(error, device);
     }
   }

@@ -22,6 +22,9 @@ const COMPILING = 4;
 /* Staging buffers of reads that are kept for the next ones. */
 const STAGING = 4, STAGING_LEAST = 256, STAGING_MOST = 16 << 20;
 
+/* The longest that close() waits. */
+export const CLOSING_MS = 30_000;
+
 const words = text => String(text ?? '').replace(/\s+/g, ' ').trim();
 const whole = n => Number.isSafeInteger(n) && n >= 0;
 
@@ -289,9 +292,9 @@ class Gpu {
     if (this.#usable()) return E_IO;
     const wrong = this.#wrongPart('writing to the GPU', id, at, bytes.byteLength);
     if (wrong) return this.#refuse(wrong);
-    // not every engine takes bytes that threads share
-    const {buffer, byteOffset, byteLength} = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
-    this.#device.queue.writeBuffer(this.#objects[id].buffer, at, buffer, byteOffset, byteLength);
+    // not every engine takes bytes that threads share, or a whole memory of more than 2 GB
+    const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
+    this.#device.queue.writeBuffer(this.#objects[id].buffer, at, own);
     return OK;
   }
 
@@ -347,6 +350,7 @@ class Gpu {
     if (at >= 0) return this.#staging.splice(at, 1)[0];
     let size = STAGING_LEAST;
     while (size < length) size *= 2;
+    size = Math.max(length, Math.min(size, this.info.maxBuffer));
     return this.#device.createBuffer({size, usage: MAP_READ | COPY_TO});
   }
 
@@ -405,17 +409,25 @@ class Gpu {
     return first ? this.#fail(first.status, first.text) : OK;
   }
 
+  /** A call has thrown: the device is given up. */
+  threw(error) {
+    this.#lose(error?.message ?? error);
+    return this.#usable();
+  }
   lose() {
     this.#device.destroy();
     this.#lose('Device was destroyed.');
   }
 
   /** Resolves when the device has settled all its promises: Dawn for Node.js ends a process that
-   * leaves one. */
-  async close() {
+   * leaves one. What it compiles may take a while, in software; but it may also never answer. */
+  async close(ms = CLOSING_MS) {
     this.lose();
     this.#objects = [null];
     this.#staging = [];
-    await Promise.all(this.#unsettled);
+    let timer;
+    const late = new Promise(resolve => { timer = setTimeout(resolve, ms); });
+    await Promise.race([Promise.all(this.#unsettled), late]);
+    clearTimeout(timer);
   }
 }

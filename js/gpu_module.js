@@ -7,7 +7,7 @@ import {PENDING} from './names.js';
 
 /* Bytes and table entries that the module needs: subsection 1 of dylink.0
  * (WebAssembly's tool conventions, "Dynamic linking"). */
-function needs(module) {
+export function needs(module) {
   const bytes = new Uint8Array(WebAssembly.Module.customSections(module, 'dylink.0')[0]);
   let at = 0;
   const number = () => {
@@ -16,7 +16,10 @@ function needs(module) {
       if (bytes[at++] < 128) return value;
     }
   };
-  while (number() !== 1) at += number();        // the order of operands: the length, then the place
+  while (number() !== 1) {
+    const length = number();
+    at += length;
+  }
   number();
   const [size, , entries] = [number(), number(), number()];
   return {size, entries};
@@ -124,6 +127,15 @@ export class GpuModule {
 
   #imports() {
     const gpu = this.#gpu, memory = this.#memory, {info} = gpu;
+    /* What WebGPU throws becomes a status: it must not unwind the module. */
+    const safe = (call, none) => (...given) => {
+      try {
+        return call(...given);
+      } catch (error) {
+        const status = gpu.threw(error);
+        return none ?? status;
+      }
+    };
     return {
       status: () => gpu.status,
       text: (at, cap) => this.#put(gpu.text, at, cap >>> 0),
@@ -136,16 +148,16 @@ export class GpuModule {
           info.maxBindings, info.bindingAlign, info.maxInvocations, info.maxShared, info.maxGroups]);
         return KINDS.indexOf(info.kind);
       },
-      buffer: (usage, length) => gpu.buffer(usage, length),
-      pipeline: (name, wgsl, entry, bindings, n) => gpu.pipeline({name: this.#string(name),
-        wgsl: this.#string(wgsl), entry: this.#string(entry), bindings: [...memory.bytes(bindings, n)]}),
-      group: (pipeline, at, n) => gpu.group(pipeline >>> 0, this.#ranges(at, n)),
+      buffer: safe((usage, length) => gpu.buffer(usage, length), 0),
+      pipeline: safe((name, wgsl, entry, bindings, n) => gpu.pipeline({name: this.#string(name),
+        wgsl: this.#string(wgsl), entry: this.#string(entry), bindings: [...memory.bytes(bindings, n)]}), 0),
+      group: safe((pipeline, at, n) => gpu.group(pipeline >>> 0, this.#ranges(at, n)), 0),
       release: id => gpu.release(id >>> 0),
-      write: (id, at, from, length) => gpu.write(id >>> 0, at, memory.bytes(from, length >>> 0)),
-      copy: (to, toAt, from, fromAt, length) => gpu.copy(to >>> 0, toAt, from >>> 0, fromAt, length),
-      submit: (at, n) => gpu.submit(new Uint32Array(memory.raw.buffer, at >>> 0, 5 * n)),
-      read: (id, at, to, length) => (this.#kept ? this.#readKept(id >>> 0, at, to, length >>> 0)
-        : gpu.read(id >>> 0, at, length >>> 0, bytes => memory.bytes(to, length >>> 0).set(bytes))),
+      write: safe((id, at, from, length) => gpu.write(id >>> 0, at, memory.bytes(from, length >>> 0))),
+      copy: safe((to, toAt, from, fromAt, length) => gpu.copy(to >>> 0, toAt, from >>> 0, fromAt, length)),
+      submit: safe((at, n) => gpu.submit(new Uint32Array(memory.raw.buffer, at >>> 0, 5 * n))),
+      read: safe((id, at, to, length) => (this.#kept ? this.#readKept(id >>> 0, at, to, length >>> 0)
+        : gpu.read(id >>> 0, at, length >>> 0, bytes => memory.bytes(to, length >>> 0).set(bytes))), 0),
       poll: id => {
         const status = gpu.poll(id >>> 0);
         if (status === PENDING) this.#waits = gpu.over(id >>> 0);

@@ -117,15 +117,19 @@ export interface LoadOptions {
   /**
    * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
    * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
-   * of any kind, otherwise load() rejects (UNSUPPORTED). docs/webgpu.md describes which layers a
-   * GPU computes. If the GPU fails, or adapters are used, the CPU continues.
+   * of any kind, otherwise load() rejects, mostly with UNSUPPORTED. docs/webgpu.md describes which
+   * layers a GPU computes. If the GPU fails or turns out to compute wrong after load(), or adapters
+   * are used, the CPU continues, with a warning; `stats().gpuLayers` is the number of layers that
+   * are on the GPU now.
    */
   device?: 'auto' | 'cpu' | 'gpu';
   /**
    * Only in Node.js, which has no WebGPU of its own: a GPU object, or the module whose create()
-   * makes one, such as npm's package `webgpu`: its name, path or file: URL. The engine's worker
-   * imports the module. An object cannot go to a worker, so the engine then computes in the
-   * caller's thread, between its other tasks.
+   * makes one, such as npm's package `webgpu`: its name, path or file: URL. A name is looked for
+   * from this package's folder, then from the current one. The engine's worker imports the module;
+   * one that is not there or has no create() is a warning unless `device` is 'gpu'. An object
+   * cannot go to a worker, so the engine then computes in the caller's thread, between its other
+   * tasks; the process does not end before dispose().
    */
   gpu?: string | {requestAdapter(options?: object): Promise<unknown>};
   /** false: use modules without relaxed SIMD. By default relaxed SIMD is used if it works. */

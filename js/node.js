@@ -1,5 +1,6 @@
 /* The package's entry in Node.js.
  * SPDX-License-Identifier: MIT */
+import {createRequire} from 'node:module';
 import {resolve} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
@@ -19,13 +20,19 @@ async function startHere(options) {
 }
 
 function startWorker({workerUrl, wasmPaths, gpu}) {
-  if (typeof gpu === 'object') return startHere({wasmPaths, gpu});
+  if (gpu !== undefined && typeof gpu !== 'string') return startHere({wasmPaths, gpu});
   const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
   const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu}});
   let ended = false;
   // a model that was forgotten does not keep the process; calls below do while they wait
   worker.unref();
   let waiting = 0;
+  // Dawn aborts a process that ends while a GPU works: what was not disposed of ends now
+  const last = () => {
+    worker.ref();
+    worker.postMessage({op: 'end'});
+  };
+  if (gpu !== undefined) process.once('beforeExit', last);
   return {
     post(message) {
       if (message.id && !waiting++) worker.ref();
@@ -37,6 +44,7 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
         const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
         // not after terminate(): its caller waits for the exit
         if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }
+        if (m.ended) worker.unref();
         fn(m);
       });
     },
@@ -46,6 +54,7 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
     },
     async terminate() {
       ended = true;
+      process.off('beforeExit', last);
       await worker.terminate();
     },
   };
@@ -80,9 +89,17 @@ function absolute(text) {
   return (text.startsWith('file:') ? new URL(text) : pathToFileURL(text)).href;
 }
 
-/* The option gpu as a worker understands it: a package's name, or the address of a module. */
-const gpuModule = given =>
-  (/^(\.|\/|file:|[a-z]:)/i.test(given) ? absolute(given) : given);
+/* The option gpu as a worker understands it: the address of a module. A package is looked for from
+ * here and from the current folder: this one may be installed elsewhere (npx, npm -g, links). */
+function gpuModule(given) {
+  if (/^(\.|\/|file:|[a-z]:)|\.node$/i.test(given)) return absolute(given);
+  const paths = [fileURLToPath(new URL('.', import.meta.url)), process.cwd()];
+  try {
+    return pathToFileURL(createRequire(import.meta.url).resolve(given, {paths})).href;
+  } catch {
+    return given;               // the worker's import says what is wrong
+  }
+}
 
 async function begin(how, from, options) {
   const all = addressed(options, absolute);

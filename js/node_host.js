@@ -73,16 +73,17 @@ async function compile(variant, wasmPaths) {
   return WebAssembly.compile(bytes);
 }
 
+const taken = async given => (given.endsWith('.node') ? createRequire(import.meta.url)(fileURLToPath(given))
+  : import(given));
 /* A GPU object, or the module that makes one: npm's package webgpu, or Dawn itself. */
 async function gpuOf(given) {
   if (!given && globalThis.navigator?.gpu) return navigator.gpu;        // Deno
   if (!given)
     throw new QsfError('UNSUPPORTED', 'Node.js has no WebGPU of its own; the option gpu gives it one');
   if (typeof given !== 'string') return given;
-  const {create, globals} = given.endsWith('.node') ? createRequire(import.meta.url)(fileURLToPath(given))
-    : await import(given).catch(cause => {
-      throw new QsfError('NOT_FOUND', `gpu: ${cause.message}`, {cause});
-    });
+  const {create, globals} = await taken(given).catch(cause => {
+    throw new QsfError('NOT_FOUND', `gpu: ${cause.message}`, {cause});
+  });
   if (typeof create !== 'function') throw new QsfError('ARGUMENT', `gpu: ${given} has no function create()`);
   Object.assign(globalThis, globals);
   return create([]);

@@ -8,7 +8,7 @@ export class RemoteSource {
   #worker; #next = 1;
   #reads = new Map();           // id -> {slot, settle, comesBack}; the bytes are not kept
   #ring; #free = []; #signals = {};
-  #dead;
+  #dead; #closed;
 
   /** worker: post(message, transfer), onMessage(fn), onFailure(fn), terminate(); on:
    * progress(p), warning(text). */
@@ -103,9 +103,11 @@ export class RemoteSource {
     return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false);
   }
   /** Its files are closed when the promise resolves. */
-  async close() {
+  close() { return this.#closed ??= this.#close(); }
+  async #close() {
     if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});
     this.#dead ??= new QsfError('DISPOSED', 'the source has been closed');
+    for (const {reject} of Object.values(this.#signals)) reject(this.#dead);    // such as that of an open()
   }
   /** Ends the reader's worker, while the engine's worker stays alive. */
   terminate() { this.#worker.terminate(); }

@@ -8,14 +8,17 @@
  * nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
+import {CLOSING_MS} from './gpu.js';
 import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
-/* what a GPU compiles when it is closed may take this long, in software */
-const GPU_MS = 30_000;
+/* how long the end may take, with a GPU and without one */
+const GPU_MS = CLOSING_MS + 2000, END_MS = 2000;
+/* of the user, who has named a module for it */
+const MISTAKES = ['NOT_FOUND', 'ARGUMENT'];
 
 /* A signal from outside, and a promise to wait for it. */
 class Stop {
@@ -25,9 +28,10 @@ class Stop {
 }
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
- * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work too */
+ * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, source, chosen, warnings, stored = 0;
+  let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
   const adapters = new Map();   // by number: {place, users, freed}; users: answers
@@ -53,13 +57,17 @@ export function serve(host) {
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
+    check();
     await engine.open();
     if (estimate) {
       const estimated = engine.estimate({...options, threads: 0});
       warnings.push(...engine.warnings);
       return estimated;
     }
-    await engine.context({...options, threads: 0}, await chosen);
+    const which = await chosen;
+    check();
+    if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
+    await engine.context({...options, threads: 0}, which);
     warnings.push(...engine.warnings);
     const info = engine.info();
     await source.settle?.(engine.reading);
@@ -67,13 +75,15 @@ export function serve(host) {
     early = false;
     return info;
   }
+  function check() { if (over) throw new QsfError('DISPOSED', 'disposed of while it was loaded'); }
   /* The threads and the reader end with this worker, when it is terminated. Chromium may keep this
    * worker for good if it is terminated right after them. */
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     for (const stop of refining) stop.abort();
+    if (chosen) host.post({ending: GPU_MS});    // a GPU that is being opened is closed then
     const gpu = (await chosen)?.gpu;
-    if (gpu) host.post({ending: GPU_MS});
+    if (!gpu) host.post({ending: END_MS});
     await Promise.all([engine?.end(), gpu?.close()]);
     await source?.close();
   }
@@ -82,6 +92,15 @@ export function serve(host) {
     engine?.terminate();
     source?.terminate?.();
     engine = source = undefined;
+  }
+  /* Threads that wait for work keep the engine's memory, and the reader keeps the process. They end
+   * after everything that may still call the module. */
+  async function leave() {
+    over = true;
+    await end();
+    if (!host.mayNotBlock) return;
+    await Promise.all([loading, last]);
+    forget();
   }
 
   /* After a trap the module's memory cannot be used any more. */
@@ -99,6 +118,7 @@ export function serve(host) {
         const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT'
           && await source.spoil();
         await end();
+        if (over) throw error;
         // what was stored is damaged
         if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};
         else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
@@ -300,7 +320,11 @@ export function serve(host) {
   }
 
   const ops = {
-    open,
+    open(message) {
+      const opening = open(message);
+      loading = opening.catch(() => {});
+      return opening;
+    },
     tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
     render: ({messages, options}) => engine.conversation.render(messages, options),
@@ -315,7 +339,7 @@ export function serve(host) {
       alone(() => engine.conversation.loadSession(bytes, {uses}))),
     loadAdapter,
     freeAdapter,
-    end,
+    end: leave,
   };
 
   return async message => {
