@@ -394,7 +394,7 @@ class Gpu {
     return status;
   }
 
-  /** Resolves when poll no longer tells PENDING. */
+  /** Resolves when poll returns anything but PENDING. */
   async over(id) { if (this.#lost === undefined) await this.#objects[id]?.over; }
   /** The browser's wait: what poll tells then. */
   async settled(id) {

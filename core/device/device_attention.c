@@ -89,7 +89,8 @@ static qsf_wgsl_attend attend_variant(const qsf_device_maker *k)
     return a;
 }
 
-/* What keys of 8 bits are stored without: -(0 - bias) where the rotation leaves it in place. */
+/* What is subtracted from keys of 8 bits before they are stored: the bias of columns that are not
+ * rotated, as -(0 - bias). */
 static qsf_device_range put_still(qsf_device_maker *k)
 {
     const qsf_layer *l = k->layer;

@@ -172,6 +172,16 @@ qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_devi
     return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
 }
 
+qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
+                                  size_t len, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    qsf_device_id read;
+    qsf_status st = d->read_start(d->user, id, at, dst, len, &read, err);
+    while (!st && (st = d->wait(d->user, read, BUFFER_NS, err)) == QSF_PENDING) st = QSF_OK;
+    return st;
+}
+
 /* QSF_PENDING: the host must not wait. */
 qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err)
 {

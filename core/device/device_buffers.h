@@ -93,6 +93,9 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
 void       qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
                                     const qsf_kv_layout *kv, const qsf_device_info *info);
 void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
+/* Reads bytes of a buffer.  For hosts that may block. */
+qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
+                                  size_t len, qsf_error *err);
 /* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
 qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);
 qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err);       /* of all */

@@ -4,7 +4,7 @@
 
 #include "wgsl/candidates_wgsl.h"
 
-enum { KEPT = QSF_DEVICE_KEPT, RECORD_NS = 1000 * 1000 * 1000 /* of one wait */ };
+enum { KEPT = QSF_DEVICE_KEPT };
 
 /* ---- buffers ---- */
 
@@ -115,11 +115,8 @@ static void record_read(qsf_candidates *to, const uint32_t *record, uint32_t n_v
 qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
                                       bool *finite, qsf_error *err)
 {
-    const qsf_device *d = b->d;
-    qsf_device_id read;
+    const qsf_status st = qsf_device_buffer_read(b, c->records, 0, c->words, (size_t)records_bytes(n), err);
     *finite = true;
-    qsf_status st = d->read_start(d->user, c->records, 0, c->words, (size_t)records_bytes(n), &read, err);
-    while (!st && (st = d->wait(d->user, read, RECORD_NS, err)) == QSF_PENDING) st = QSF_OK;
     for (uint32_t i = 0; i < n && !st; i++) {
         const uint32_t *record = c->words + (size_t)i * qsf_wgsl_record_words(KEPT);
         /* A wrong count or token is a fault of the device, which must not become one of memory. */

@@ -13,7 +13,7 @@
 
 enum {
     WAIT_NS = 1000 * 1000 * 1000,
-    ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
+    ATTENTION_CHUNKS = 32,      /* of a row, at most; joining them takes time for each */
     ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
     EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
     EARLY_ROWS = 16             /* for batches whose listing takes about as long */
@@ -393,20 +393,16 @@ static qsf_status check_logits_there(device_executor *e, const qsf_rows *out, qs
     return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "its logits, or their rows, are not finite");
 }
 
-/* Logits come to where the CPU has them. */
+/* Reads the logits into the CPU's buffer. */
 static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
 {
-    const qsf_hparams *hp = e->c->hp;
-    const float scale = hp->logit_scale, cap = hp->final_softcap;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->came) return st;
     st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
     if (!st) st = qsf_device_verdict(e, err);
     if (!st) st = check_logits_there(e, out, err);
-    for (uint32_t i = 0; i < out->n && !st; i++) {
-        if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
-        if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
-    }
+    for (uint32_t i = 0; i < out->n && !st; i++)
+        qsf_device_head_finish(&e->c->k, e->c->hp, out->x + i * out->ld);
     e->came = !st;
     return st;
 }
@@ -461,8 +457,8 @@ static qsf_status sequences_can_move(const device_executor *e, qsf_error *err)
 {
     for (uint32_t s = 0; e->base.state_bytes && s < e->c->o.n_seqs; s++)
         if (e->c->tables.seqs[s].n)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU, where the "
-                            "sequences of this model cannot move: empty them first");
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU, and sequences "
+                            "of this model cannot move there: empty them first");
     return QSF_OK;
 }
 

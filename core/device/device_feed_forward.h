@@ -9,7 +9,7 @@
 qsf_wgsl_function qsf_device_function(const qsf_layer *l);
 /* What of a dense or shared feed-forward no shader computes; NULL: nothing. */
 const char *qsf_device_feed_forward_refused(const qsf_layer *l, const qsf_weights *w);
-/* Steps from the normed rows to the hidden ones, as the matrix down takes them. */
+/* Steps from the normed rows to the hidden ones, which the matrix `down` multiplies. */
 void        qsf_device_list_hidden(qsf_device_maker *k, bool gated);
 
 #endif

@@ -6,8 +6,6 @@
 
 #if !defined(QSF_NO_CANDIDATES)
 
-enum { ROW_NS = 1000 * 1000 * 1000 };           /* of one wait */
-
 static device_executor *few_of(qsf_executor *x) { return (device_executor *)(void *)x; }
 
 /* Rows that are read one by one later need a host that may block. */
@@ -52,22 +50,16 @@ qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_e
 qsf_status qsf_device_few_row(qsf_executor *x, uint32_t i, const float **out, qsf_error *err)
 {
     device_executor *e = few_of(x);
-    const qsf_device *d = e->d;
-    const qsf_hparams *hp = e->c->hp;
-    const float scale = hp->logit_scale, cap = hp->final_softcap;
-    qsf_device_id read;
     qsf_rows rows;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &rows, err);
     if (st) return st;
     float *row = rows.x + i * rows.ld;
     const size_t bytes = rows.ld * sizeof *row;
     if (!e->came && !(e->rows_read >> i & 1)) {
-        if (!d) return qsf_fail(err, QSF_E_IO, "the GPU was given up");
-        st = d->read_start(d->user, e->b.of[QSF_DEVICE_LOGITS], i * bytes, row, bytes, &read, err);
-        while (!st && (st = d->wait(d->user, read, ROW_NS, err)) == QSF_PENDING) st = QSF_OK;
-        if (st) return st;
-        if (scale != 0 && scale != 1) e->c->k.vec_scale(row, scale, hp->n_vocab);
-        if (cap > 0) e->c->k.softcap_inplace(row, cap, hp->n_vocab);
+        if (!e->d) return qsf_fail(err, QSF_E_IO, "the GPU was given up");
+        if ((st = qsf_device_buffer_read(&e->b, e->b.of[QSF_DEVICE_LOGITS], i * bytes, row, bytes, err)))
+            return st;
+        qsf_device_head_finish(&e->c->k, e->c->hp, row);
         e->rows_read |= 1u << i;
     }
     *out = row;

@@ -125,6 +125,13 @@ qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const
     return qsf_device_layer_list(b, &h->steps, &batch, list, len, err);
 }
 
+void qsf_device_head_finish(const qsf_kernels *k, const qsf_hparams *hp, float *logits)
+{
+    const float scale = hp->logit_scale, cap = hp->final_softcap;
+    if (scale != 0 && scale != 1) k->vec_scale(logits, scale, hp->n_vocab);
+    if (cap > 0) k->softcap_inplace(logits, cap, hp->n_vocab);
+}
+
 void qsf_device_head_done(qsf_device_head *h, const qsf_device_buffers *b)
 {
     if (h->here) qsf_device_layer_done(b, &h->steps);

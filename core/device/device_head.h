@@ -21,6 +21,8 @@ qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, cons
 qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
                                 const qsf_head_units *units, uint32_t first, uint32_t n,
                                 qsf_device_dispatch *list, size_t *len, qsf_error *err);
+/* Applies these to a row that has come. */
+void       qsf_device_head_finish(const qsf_kernels *k, const qsf_hparams *hp, float *logits);
 void       qsf_device_head_done(qsf_device_head *h, const qsf_device_buffers *b);
 
 #endif

@@ -84,7 +84,7 @@ void  qsf_device_fuse(qsf_device_maker *k, uint32_t widest);
 
 /* Whether a number of its own multiplies a matrix. */
 bool  qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind);
-/* Where a product goes: to rows of a buffer that are ld floats apart, from column `at` on.  scaled:
+/* The output of a product: rows of a buffer, ld floats apart, from column `at` on.  scaled:
  * the matrix's own number, and `times`, multiply it. */
 typedef struct qsf_device_to {
     qsf_device_name buffer;

@@ -132,7 +132,8 @@ static qsf_status replay_seq(qsf_replay *r, uint32_t s, uint32_t length)
 {
     if (!replay_possible(r, s, length)) return QSF_OK;
     for (uint32_t pos = 0; replay_rows(r, s, length, &pos);) {
-        const qsf_status st = replay_batch(r);      /* its rows are no longer lost, unless it failed: */
+        const qsf_status st = replay_batch(r);
+        /* it took its rows for computed; if it failed, they are lost again */
         for (uint32_t i = 0; st && i < r->c->batch.n; i++) {
             uint32_t block;
             const uint32_t bit = replay_place(&r->c->tables.seqs[s], r->c->batch.rows[i].pos, &block);

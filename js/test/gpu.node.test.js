@@ -92,7 +92,7 @@ describe('a GPU object', {skip}, () => {
     assert.ok(ticks > 10, `${ticks} ticks`);
     assert.equal((await model.stats()).gpuLayers, 2);
   });
-  test('goes on from where a prompt agrees, and stops at a signal', async () => {
+  test('computes only what is new in a prompt, and stops at a signal', async () => {
     const stop = new AbortController(), reason = new Error('enough');
     await assert.rejects(answer(model, {signal: stop.signal, onToken: () => stop.abort(reason)}), reason);
     assert.equal(await answer(model), wanted);

@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 
     serve_device_test.py QSF_SERVE QSF_BENCH QSF_RUN WORK
 
-QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+QSF_WEBGPU_DIR: tests/tools/software_gpu.py; skipped without it.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
-import make_tiny
+import make_tiny, software_gpu
 from serve_server import Server, together
 
 PREFIX = "abc de fgh ijk lmno pq abc de fgh ijk lmno pq "
@@ -84,12 +84,7 @@ def check_memory(program, model):
 
 def main():
     serve, bench, run, work = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
-    folder = os.environ.get("QSF_WEBGPU_DIR")
-    if not folder:
-        print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
-        sys.exit(77)
-    os.environ.update(QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
-                      VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
+    os.environ.update(software_gpu.environment())
     model = str(make_tiny.make(work, "llama-q4_k")[0])
     check_memory(run, model)
     check_bench(bench, model)

@@ -4,13 +4,13 @@ SPDX-License-Identifier: MIT
 
     device_experts_test.py DEVICE_MODELS QSF_CONVERT WORK [all]
 
-QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+QSF_WEBGPU_DIR: tests/tools/software_gpu.py; skipped without it.
 Models of floats are converted to 8 bits first.  all: every family; without it those whose steps differ most.
 """
-import os, pathlib, re, subprocess, sys
+import pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
-import make_tiny
+import make_tiny, software_gpu
 
 # One of each that computes differently: biases; a shared expert with a gate; sigmoid, a bias of the
 # choice, groups, shared experts without a gate; scales of experts, in matrices that are bound in
@@ -40,15 +40,10 @@ def scaled(work, name):
 
 def main():
     program, convert, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
-    folder = os.environ.get("QSF_WEBGPU_DIR")
-    if not folder:
-        print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
-        sys.exit(77)
+    env = software_gpu.environment()
     names = MODELS + MORE * ("all" in sys.argv[4:])
     paths = [converted(convert, work, name) for name in names]
     paths += ["parts", scaled(work, PARTS)]
-    env = dict(os.environ, QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
-               VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
     done = subprocess.run([program, "long", *paths], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
     lines = done.stdout.splitlines()

@@ -1,5 +1,5 @@
-/* Models with layers on a GPU, against the CPU.  Where a value is close to a half, its code on the
- * GPU may be the next one, and in a tiny model that shows.  So both are compared with floats: the
+/* Models with layers on a GPU, against the CPU.  If a value is close to a half, its code on the GPU
+ * may be the next one, and in a tiny model that shows.  So both are compared with floats: the
  * GPU's logits must not be further from them than the CPU's are, by root mean square and by 10
  * percent.  And of rows that are alone in their sequences, most must be as on the CPU.  Encoders
  * have no logits: their hidden states are compared.

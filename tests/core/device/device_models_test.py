@@ -4,13 +4,13 @@ SPDX-License-Identifier: MIT
 
     device_models_test.py DEVICE_MODELS QSF_RUN WORK [all]
 
-QSF_WEBGPU_DIR: the folder of tools/get-webgpu.sh, with Dawn and a GPU in software; skipped without it.
+QSF_WEBGPU_DIR: tests/tools/software_gpu.py; skipped without it.
 all: also the models whose steps others have, too; this takes minutes.
 """
-import os, pathlib, re, subprocess, sys
+import pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
-import make_tiny
+import make_tiny, software_gpu
 
 # One of each that computes differently, by the type of the KV cache.  Scales in sub-blocks, norms
 # of heads and after parts, windows; norms of sums, a second one, ALiBi, both directions; half
@@ -39,14 +39,9 @@ def same_answer(qsf_run, env, model, options, where):
 
 def main():
     program, qsf_run, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
-    folder = os.environ.get("QSF_WEBGPU_DIR")
-    if not folder:
-        print("skipped: no WebGPU library (QSF_WEBGPU_DIR)")
-        sys.exit(77)
+    env = software_gpu.environment()
     if "all" in sys.argv[4:]: MODELS["f16"] += MORE
     paths = {kv: [str(make_tiny.make(work, name)[0]) for name in names] for kv, names in MODELS.items()}
-    env = dict(os.environ, QSF_WEBGPU_LIB=f"{folder}/libwebgpu_dawn.so", LD_LIBRARY_PATH=folder,
-               VK_DRIVER_FILES=f"{folder}/vk_swiftshader_icd.json")
     arguments = [x for kv, of in paths.items() for x in (kv, *of)]
     done = subprocess.run([program, *arguments], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
