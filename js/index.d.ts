@@ -325,6 +325,9 @@ export interface GenerateOptions {
    * same holds for the other callbacks here.
    */
   onToken?: (id: number, logprob?: TokenLogprob) => unknown;
+  /** Called with each part of the answer, in order, after onToken with its token. In generate()
+   * all parts are text. */
+  onPart?: (part: AnswerPart) => unknown;
   /** Ends the answer, also while its reader is busy with something else; the iterator rejects with
    * its reason. */
   signal?: AbortSignal;
@@ -369,8 +372,6 @@ export interface ChatOptions extends GenerateOptions, TemplateOptions {
   maxToolRounds?: number;
   /** Called with the model's reasoning while it is generated. */
   onReasoning?: (text: string) => unknown;
-  /** Called with each part of the answer, in order. */
-  onPart?: (part: AnswerPart) => unknown;
 }
 
 /* Options with which the iterator returns an Answer, and those with which it does not. */
@@ -441,9 +442,9 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /**
    * Answers a conversation, or what a user says, with the model's chat template. The part that a
    * conversation has in common with the last call is not computed again. Control tokens in a
-   * message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list), `onToolCall`,
-   * `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and the iterator
-   * returns an Answer. `await` gives the whole answer, which is always split.
+   * message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list),
+   * `onToolCall`, `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and
+   * the iterator returns an Answer. `await` gives the whole answer, which is always split.
    */
   chat(messages: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
   chat(messages: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;
