@@ -42,6 +42,7 @@ typedef struct device_executor {
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;
     qsf_device_batch    batch;
 } device_executor;
