@@ -2,6 +2,7 @@
  * only, no image is loaded, nothing recurses, and the time grows with the text's length. One subset
  * for all models: paragraphs, headings, emphasis, code, lists, quotes, tables, links.
  * SPDX-License-Identifier: MIT */
+import {t} from './strings.js';
 
 const DEPTH = 12;               /* containers or emphasis inside each other; more stays text */
 const ADDRESS = 2000;           /* characters of a link's address */
@@ -337,7 +338,7 @@ class Blocks {
     this.#top.list = undefined;
     const figure = this.#add('figure', {class: 'code'}), head = this.#add('figcaption', {}, figure);
     this.#add('span', {}, head, word.trim().split(/\s/)[0].slice(0, 30));
-    this.#add('button', {type: 'button', class: 'copy'}, head, 'Copy');
+    this.#add('button', {type: 'button', class: 'copy'}, head, t('Copy'));
     this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/),
       node: this.#add('code', {}, this.#add('pre', REGION, figure))};
   }
