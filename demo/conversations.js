@@ -21,7 +21,8 @@ const when = time => new Date(time).toLocaleDateString(document.documentElement.
   {day: 'numeric', month: 'short', year: 'numeric'});
 
 export class Conversations {
-  #archive = new Archive(() => void this.draw()); #chat; #hooks; #all = []; #deleted; #menu; #appeared = false;
+  #archive = new Archive(() => void this.draw()); #chat; #hooks; #all = []; #deleted; #menu;
+    #appeared = false;
 
   /** hooks: complain(title, error, actions), shown(): a conversation is to be seen */
   constructor(chat, hooks) {
@@ -118,7 +119,8 @@ export class Conversations {
       this.#menu = this.#menu === one.id ? undefined : one.id;
       this.#fill();
       document.querySelector(`#conversations [data-id="${one.id}"] .more`)?.focus();
-    }, {className: 'quiet more', ariaLabel: t('More: {title}', {title}), ariaExpanded: String(this.#menu === one.id)});
+    }, {className: 'quiet more', ariaLabel: t('More: {title}', {title}),
+      ariaExpanded: String(this.#menu === one.id)});
     more.append(icon('more'));
     const row = make('li', {className: current ? 'current' : ''}, name, more);
     row.dataset.id = one.id;

@@ -4,7 +4,7 @@
 const SVG = 'http://www.w3.org/2000/svg';
 const PATHS = {
   menu: 'M4 7h16M4 12h16M4 17h16',
-  settings: 'M4 8h10M18 8h2M4 16h2M10 16h10M14 8a2 2 0 1 0 4 0 2 2 0 1 0-4 0M6 16a2 2 0 1 0 4 0 2 2 0 1 0-4 0',
+  settings: 'M4 8h10m4 0h2M4 16h2m4 0h10M14 8a2 2 0 1 0 4 0 2 2 0 1 0-4 0M6 16a2 2 0 1 0 4 0 2 2 0 1 0-4 0',
   hood: 'M4 20V10M10 20V4M16 20v-7M22 20H2',
   models: 'M4 7l8-4 8 4-8 4zM4 12l8 4 8-4M4 17l8 4 8-4',
   plus: 'M12 5v14M5 12h14',

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT
  *
  * {id, title, created, updated, leaf, nodes: [{id, parent, role, content, ...}]}: role is user,
- * assistant or text (a beginning that the model continues). An edited question or a second answer is
- * a sibling of the first: nothing that was said is lost. leaf is the last message of the path shown.
+ * assistant or text (a beginning that the model continues). An edited question or a second answer
+ * is a sibling of the first: nothing that was said is lost. leaf is the last message of the path.
  * skip: how many of the path's first messages no longer fit the model's context. */
 
 const ROLES = ['user', 'assistant', 'text'];
@@ -81,7 +81,8 @@ export function messagesFor(conversation, question, system = '') {
 }
 /** Leaves out the older half of what is given before this question; false: nothing is left. */
 export function trim(conversation, question) {
-  const all = path({...conversation, leaf: question.id}), last = all.length - 1, rest = last - conversation.skip;
+  const all = path({...conversation, leaf: question.id}), last = all.length - 1,
+    rest = last - conversation.skip;
   if (rest <= 0) return false;
   let skip = conversation.skip + Math.max(1, Math.ceil(rest / 2));
   while (skip < last && all[skip].role === 'assistant') skip++;
@@ -143,8 +144,8 @@ function readOne(one) {
   if (!path(found).length) found.leaf = nodes.at(-1)?.id ?? null;
   return nodes.length ? found : undefined;
 }
-/** The conversations of an exported file; throws if nothing is found. Only members that are known are
- * taken. */
+/** The conversations of an exported file; throws if nothing is found. Only known members
+ * are taken. */
 export function fromJson(text) {
   let all;
   try { all = JSON.parse(text); } catch { /* said below */ }

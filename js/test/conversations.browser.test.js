@@ -33,7 +33,8 @@ async function begin(page) {
 const last = page => page.textContent('.turn:last-child .assistant');
 const titles = page => page.locator('#conversations .open span').allTextContents();
 const until = (page, titled) => page.waitForFunction(wanted =>
-  [...document.querySelectorAll('#conversations .open span')].map(node => node.textContent).join() === wanted.join(),
+  [...document.querySelectorAll('#conversations .open span')].map(node =>
+    node.textContent).join() === wanted.join(),
 titled, SLOW);
 /* A button of the row with this title. */
 async function act(page, title, name) {
@@ -72,7 +73,8 @@ describe('conversations', () => {
   });
   test('are the same in another tab', async () => {
     const other = await tab.open();
-    await other.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 2, undefined, SLOW);
+    await other.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 2,
+      undefined, SLOW);
     await begin(other);
     await ask(other, 'third question');
     await until(page, ['third question', 'first question', 'second question']);
@@ -112,7 +114,8 @@ describe('conversations', () => {
   test('are exported and imported', async () => {
     const {name, text} = await saved(page, () => act(page, 'first question', 'Markdown'));
     assert.equal(name, 'first-question.md');
-    assert.match(text, /^# first question\n\n## You\n\nfirst question\n\n## Model\n\n\[first question\]\n\n## You/);
+    assert.match(text,
+      /^# first question\n\n## You\n\nfirst question\n\n## Model\n\n\[first question\]\n\n## You/);
     await page.click('[aria-label="More: first question"]');
     const one = await saved(page, () => act(page, 'first question', 'JSON'));
     assert.equal(JSON.parse(one.text).conversations.length, 1);
@@ -192,15 +195,46 @@ test('a conversation that is longer than the context goes on', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
   const words = (n, word) => `say: ${Array(n).fill(word).join(' ')}`;
-  for (const word of ['a', 'b', 'c', 'd']) await ask(page, words(6, word));
+  for (const word of ['a', 'b', 'c', 'd']) await ask(page, words(30, word));
   assert.equal(await page.locator('#talk .bad').count(), 0);
   assert.match(await last(page), /^d d d/);
   assert.equal(await page.locator('.skipped').count(), 1);
   const given = await page.evaluate(() => asked.map(({content}) => content));
   assert.ok(given.length < 7 && given.at(-1).startsWith('say: d'), `${given}`);
-  await ask(page, 'x '.repeat(50).trim());
+  await ask(page, 'x '.repeat(250).trim());
   assert.match(await page.textContent('#talk .bad'), /too long.*Write a shorter message/);
   await shot(page, 'trimmed');
+});
+
+test('a hostile answer is text, and nothing of it runs', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  const evil = '<img src=x onerror="globalThis.evil = 1"> <script>globalThis.evil = 1</script>';
+  await ask(page, `say: ${evil} [a](javascript:evil) $\\text{${evil}}$ \`\`\`html ${evil}`);
+  await ask(page, `say: | a | b | ![x](https://x.y/i.png)\n\n\`\`\`html\n${evil}\n\`\`\`\n\n- [x] ${evil}`);
+  await page.fill('#text', evil);
+  await page.keyboard.press('Enter');
+  await answered(page);
+  assert.deepEqual(await page.evaluate(() => [document.querySelectorAll('main :is(script, img, iframe, '
+    + 'object)')
+    .length, document.querySelectorAll('[href^="javascript" i], [onerror]').length, globalThis.evil]),
+  [0, 0, undefined]);
+  assert.ok((await page.textContent('#talk')).includes(evil));
+  assert.equal(await page.locator('.code-tag').count() > 0, true);
+});
+
+test('formulas, task lists and code are drawn', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await ask(page, 'say: Roots: \\(x_{1,2} = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}\\)\n\n'
+    + '$$\\sum_{i=1}^{n} i = \\frac{n(n+1)}{2} \\quad \\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}$$\n\n'
+    + '- [x] done\n- [ ] to do\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n'
+    + '```python\n# adds\ndef add(a, b):\n    return a + b + 0.5\n\nprint(add("x", 2))\n```\n');
+  assert.equal(await page.locator('.assistant math').count(), 2);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector('math')).display),
+    'math');
+  await accessible(page, 'a rich answer');
+  await shot(page, 'rich');
 });
 
 test('a suggestion is asked with one click', async t => {

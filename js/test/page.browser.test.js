@@ -480,7 +480,8 @@ const RICH =
   '# One\n\nWords, **weight** and \`code\`.\n\n### ' +
   `Three\n\n\`\`\`python\nprint("${'x'.repeat(200)}")\n\`\`\`\n\n| a | b |\n|---|--:|\n| 1 | ${LONG} |\n\n`
   + `- one\n- [two](https://example.org/${'a'.repeat(150)})\n\n${LONG}\n\nمرحبا بالعالم، كيف حالك ` +
-    'اليوم؟\n\n> quoted\n\n\\(x_1\\)';
+    'اليوم؟\n\n> quoted\n\n- [x] done\n- [ ] to do\n\n$$\\sum_{i=1}^n \\frac{x_i^2}{2}$$\n\n' +
+    '```js\n// words\nconst a = f("b", 1);\n```';
 
 describe('looks', () => {
   const quick = join(WORK, 'quick.js');

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import {describe, test} from 'node:test';
 import {fitting} from '../../demo/pick.js';
-import {append, choose, fenced, fromJson, matches, merge, messagesFor, newConversation, path, siblings, titleOf,
+import {append, choose, fenced, fromJson, matches, merge, messagesFor, newConversation, path, siblings,
+  titleOf,
   toJson, toMarkdown, trim} from '../../demo/thread.js';
 
 /** A conversation of n questions with answers. */
@@ -91,11 +92,14 @@ describe('files', () => {
   });
   test('that are not ours, or damaged, are refused or read as far as they are right', () => {
     for (const text of ['', '{', '[]', 'null', '{"format": "other", "conversations": []}',
-      '{"format": "qsf-conversations"}', '{"format": "qsf-conversations", "conversations": [null, {}, {"id": 1}]}'])
+      '{"format": "qsf-conversations"}', '{"format": "qsf-conversations", "conversations": [null, {}, '
+        + '{"id": 1}]}'])
       assert.throws(() => fromJson(text), /no conversations/, text);
     const hostile = {id: 'x', leaf: 'b', title: {}, created: 'now', __proto__: {evil: 1}, nodes: [
-      {id: 'a', parent: 'b', role: 'user', content: 'one'}, {id: 'b', parent: 'a', role: 'assistant', content: 'two',
-        html: '<b>', files: 'no'}, {id: 'c', parent: 'c', role: 'system', content: 'no'}, {id: 'd', role: 'user'}]};
+      {id: 'a', parent: 'b', role: 'user', content: 'one'}, {id: 'b', parent: 'a', role: 'assistant',
+        content: 'two',
+        html: '<b>', files: 'no'}, {id: 'c', parent: 'c', role: 'system', content: 'no'}, {id: 'd',
+          role: 'user'}]};
     const [one] = fromJson(toJson([hostile]));
     assert.equal(one.title, '');
     assert.ok(Number.isFinite(one.created));
@@ -107,10 +111,12 @@ describe('files', () => {
 });
 
 test('the first screen offers what fits the device', () => {
-  const models = [{url: 's', size: 80e6, start: true, there: true}, {url: 'g', size: 253e6, start: true, there: true},
+  const models = [{url: 's', size: 80e6, start: true, there: true}, {url: 'g', size: 253e6, start: true,
+    there: true},
     {url: 'x', size: 60e6, there: true}, {url: 'big', size: 5e9, start: true, there: true},
     {url: 'gone', size: 300e6, start: true, there: false}];
-  const offer = (device, last, list = models) => fitting(list, {memory: 4e9, saveData: false, ...device}, last)?.url;
+  const offer = (device, last, list = models) => fitting(list, {memory: 4e9, saveData: false, ...device},
+    last)?.url;
   assert.equal(offer(), 'g');
   assert.equal(offer({memory: 1e9}), 's');
   assert.equal(offer({memory: 0.1e9}), 's', 'nothing fits: the smallest');

@@ -3,13 +3,14 @@
  * SPDX-License-Identifier: MIT
  *
  * A question "say: TEXT" is answered with TEXT, "think" with reasoning; other questions with the
- * contents of all messages. A context of 40 tokens, one for each word, is full after that. */
+ * contents of all messages. A context has 200 tokens, one for each word. */
 export const cache = {list: async () => [], delete: async () => 0};
 export class QsfError extends Error {}
 
-const CONTEXT = 40;
+const CONTEXT = 200;
 const count = text => text.split(/\s+/).filter(Boolean).length;
-export const estimate = async () => ({fileBytes: 1e6, parameters: 1e6, memoryBytes: 1e6, resident: true, plan: [],
+export const estimate = async () => ({fileBytes: 1e6, parameters: 1e6, memoryBytes: 1e6, resident: true,
+  plan: [],
   reductions: [], warnings: []});
 export async function load() {
   const info = {name: 'Fake', architecture: 'fake', parameters: 1e6, format: 'QSF', fileBytes: 1e6, layers: 1,
@@ -21,7 +22,8 @@ export async function load() {
     const text = messages.map(({content}) => content).join(' | '), last = messages.at(-1).content;
     if (count(text) >= CONTEXT) throw Object.assign(new QsfError('the prompt is too long'), {code: 'FULL'});
     if (last === 'think') onReasoning('First this,\nthen that.');
-    if (last === 'wait') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    if (last === 'wait') await new Promise((_, reject) => signal.addEventListener('abort', () =>
+      reject(signal.reason)));
     for (const word of (/^say: ([^]*)/.exec(last)?.[1] ?? `[${text}]`).match(/\S+\s*/g)) {
       onToken(1);
       yield word;

@@ -40,7 +40,8 @@ export async function open(browser, {isolation = true, mounts = [], site, query 
 }
 
 export const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
-export const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again')
+export const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child '
+  + '.again')
   && document.querySelector('#stop').hidden, undefined, SLOW);
 export async function ask(page, text) {
   await page.fill('#text', text);
