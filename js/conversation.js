@@ -158,8 +158,9 @@ export class Conversation {
   }
   #leaveGpu() {
     this.#warn(`${this.#gpu.about(this.#context).reason}; all layers are on the CPU now`);
-    this.#gpu = undefined;
+    this.withoutGpu();
   }
+  withoutGpu() { this.#gpu = undefined; }
   async #pause() {
     if (performance.now() - this.#breathed < YIELD_MS) return;
     await breathe();

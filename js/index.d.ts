@@ -118,8 +118,10 @@ export interface LoadOptions {
    * their sizes, which cannot distinguish Microsoft's three layouts: it takes the x86 one. */
   i2sLayout?: 'auto' | 'qk256' | 'split32' | 'bitnet32' | 'microsoft' | 'microsoft-arm' | 'microsoft-rows4';
   /**
-   * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
-   * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
+   * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software, cannot
+   * compute this model, or is hardly faster than the CPU in a trial of some hundred milliseconds,
+   * whose result is cached unless `cache` is false ('reload': a new trial); then `ModelInfo.device`
+   * has the reason. load() then waits for the bytes of a layer. 'cpu': the CPU. 'gpu': a GPU
    * of any kind, otherwise load() rejects, mostly with UNSUPPORTED. docs/webgpu.md describes which
    * layers a GPU computes. If the GPU fails or turns out to compute wrong after load(), or adapters
    * are used, the CPU continues, with a warning; `stats().gpuLayers` is the number of layers that

@@ -1,7 +1,8 @@
 /* OpenAI's API over a model in this page or process: an object like that of the package `openai`,
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
-import {begun, chunkedChoice, happenings, patiently, usageJson, usageOf, wholeChoice} from './openai_answers.js';
+import {begun, chunkedChoice, happenings, patiently, usageJson, usageOf,
+  wholeChoice} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
 import {Responses} from './openai_responses.js';

@@ -1,8 +1,10 @@
 /* The package together with those whose shapes it has.
  * SPDX-License-Identifier: MIT */
+import type {LanguageModelV4, ProviderV4} from '@ai-sdk/provider';
 import OpenAI from 'openai';
 import type {ChatCompletionMessageParam, ChatCompletionTool} from 'openai/resources/chat/completions';
 import {load, type Message} from 'qsf';
+import {createQsf} from 'qsf/ai';
 import {APIError, OpenAI as Own, createFetch} from 'qsf/openai';
 
 const model = await load('model.qsf');
@@ -16,3 +18,6 @@ const client = new OpenAI({fetch: createFetch(model, {name: 'm'}), baseURL: 'htt
 const own = new Own({model});
 for await (const chunk of await own.chat.completions.create({messages, stream: true})) console.log(chunk);
 console.log(taken, (await own.models.list()).data, APIError);
+
+const provider: ProviderV4 = createQsf(model), language: LanguageModelV4 = createQsf(model, {name: 'm'})('m');
+console.log(provider, language.modelId, createQsf(model).rerankingModel().provider);
