@@ -1,4 +1,4 @@
-/* A chat model and embeddings of LangChain (@langchain/core 1) over a model in this page or process.
+/* A chat model and embeddings of LangChain (@langchain/core 1) over a model here.
  * SPDX-License-Identifier: MIT */
 import {Embeddings, type EmbeddingsParams} from '@langchain/core/embeddings';
 import {BaseChatModel, type BaseChatModelCallOptions, type BaseChatModelParams, type BindToolsInput}

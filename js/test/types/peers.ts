@@ -7,6 +7,7 @@ import type {ChatCompletionMessageParam, ChatCompletionTool} from 'openai/resour
 import {load, type Message} from 'qsf';
 import {createQsf} from 'qsf/ai';
 import {ChatQsf, QsfEmbeddings} from 'qsf/langchain';
+import {createLanguageModel, languageModel} from 'qsf/prompt-api';
 import {APIError, OpenAI as Own, createFetch} from 'qsf/openai';
 
 const model = await load('model.qsf');
@@ -28,3 +29,8 @@ const chat: BaseChatModel = new ChatQsf({model, temperature: 0, maxTokens: 5, ta
 const vectors: number[][] = await new QsfEmbeddings({model, pooling: 'mean'}).embedDocuments(['x']);
 console.log((await chat.invoke('Hello')).content, vectors,
   (await new ChatQsf({model}).bindTools([]).invoke('x', {temperature: 1})).tool_calls);
+
+const session = await languageModel(async onProgress => load('model.qsf', {onProgress})).create(
+  {temperature: 0, monitor: target => target.addEventListener('downloadprogress', console.log)});
+for await (const text of session.promptStreaming('Hello', {responseConstraint: /a+/}).values()) text.length;
+console.log(await createLanguageModel(model).availability(), await session.measureContextUsage('x'));
