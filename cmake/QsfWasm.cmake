@@ -68,6 +68,9 @@ endif()
 set(QSF_LEAST_FLAGS -Os "SHELL:-Xclang -Oz" "SHELL:-mllvm -disable-lsr" "SHELL:-mllvm -disable-machine-licm"
     "SHELL:-mllvm -enable-pre=false" "SHELL:-mllvm -enable-load-pre=false")
 
+# What is worth vectors has them by hand.
+set(QSF_SMALL_FLAGS -Os -fno-vectorize -fno-slp-vectorize "SHELL:-mllvm -disable-lsr")
+
 # tools/trim_wasm.py makes linked modules compress better.
 find_program(QSF_PYTHON3 NAMES python3 python)
 if(QSF_PYTHON3)
@@ -176,7 +179,7 @@ function(qsf_engine variant)
     set(targets "")
     # in this order they compress better
     qsf_engine_level(${variant} least ${QSF_LEAST_FLAGS})
-    qsf_engine_level(${variant} small -Os)
+    qsf_engine_level(${variant} small ${QSF_SMALL_FLAGS})
     qsf_engine_level(${variant} fast -O3)
     list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
     foreach(library IN ITEMS lz4 zstd)

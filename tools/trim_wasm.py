@@ -4,10 +4,10 @@ SPDX-License-Identifier: MIT
 
     tools/trim_wasm.py MODULE.wasm        replaces the file
 
-In each function, variables are renumbered: by type, and those that are used most often first, so that functions
-have more bytes in common.  Each load and store states the natural alignment of its type: that is a hint without
-effect, and compilers state what they happen to know.  A function with an instruction that this script does not
-know keeps its bytes.
+In each function, variables are renumbered: by type, and those that are used most often first, so that
+functions have more bytes in common.  Each load and store states the natural alignment of its type: that is a
+hint without effect, and compilers state what they happen to know.  A function with an instruction that this
+script does not know keeps its bytes.
 """
 import os
 import sys
@@ -70,9 +70,10 @@ def after_prefixed(data, at, prefix, code):
 
 
 def instructions(data, at):
-    """(begin, end, variable or None, natural alignment or None, place of the alignment) of each instruction."""
+    """Of each instruction: begin, end, variable or None, natural alignment or None, its place."""
     while at < len(data):
-        begin, code, variable, align, align_at, lane = at, data[at], None, None, 0, 0
+        begin, code = at, data[at]
+        variable, align, align_at, lane = None, None, 0, 0
         at += 1
         if 0x20 <= code <= 0x22:
             variable, at = number(data, at)
@@ -125,7 +126,8 @@ def trimmed(body, n_params):
     for _, _, variable, _, _ in code:
         if variable is not None and variable >= n_params:
             uses[variable - n_params] += 1
-    order = sorted((i for i in range(len(types)) if uses[i]), key=lambda i: (TYPES.index(types[i]), -uses[i], i))
+    used = [i for i in range(len(types)) if uses[i]]
+    order = sorted(used, key=lambda i: (TYPES.index(types[i]), -uses[i], i))
     place = {old + n_params: new + n_params for new, old in enumerate(order)}
     groups = []
     for t in TYPES:

@@ -12,6 +12,18 @@ import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load
   packaged} from './tools.js';
 
 describe('the package', () => {
+  test('says in package.json where its sources are, and names files that are there', async () => {
+    const about = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
+    assert.deepEqual(about.repository,
+      {type: 'git', url: 'git+https://example.org/libqsf.git', directory: 'js'});   // js.sh's
+    for (const field of ['description', 'keywords', 'license', 'engines', 'types', 'homepage', 'bugs'])
+      assert.ok(about[field], field);
+    const files = await readdir(PACKAGE);
+    for (const file of ['LICENSE', 'README.md', ...Object.values(about.exports)
+      .flatMap(e => typeof e === 'string' ? e : Object.values(e)), ...Object.values(about.bin),
+    ...about.sideEffects, about.main, about.types, about.browser])
+      assert.ok(files.includes(file.replace('./', '')), file);
+  });
   test('has modules of at most 425 KB and scripts of at most 80 KB, compressed', async () => {
     let scripts = 0;
     for (const file of await readdir(PACKAGE)) {
