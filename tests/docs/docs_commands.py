@@ -319,6 +319,7 @@ BLOCKS = {
     ("js/README.md", "const schema ="): Js(),
     ("js/README.md", "const tools ="): Js(),
     # ---- docs/bundlers.md
+    ("docs/bundlers.md", "npm install "): Tried("tests/suites/js.sh", 'tools/pack.sh "$wasm"', "npm install"),
     ("docs/bundlers.md", "cp -r node_modules/qsf"): Run(
         first='mkdir -p node_modules public; cp -r build/wasm/js node_modules/qsf',
         after="test -f public/qsf/worker-web.js",

@@ -28,12 +28,13 @@ if [ -z "$name" ]; then
             || { rm -rf "$tools"; exit 1; }
     fi
 
-    rm -rf "$work/user" "$work"/qsf-*.tgz
+    rm -rf "$work/user"
     mkdir -p "$work/user"
-    (cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
+    package=$(QSF_REPOSITORY=https://example.org/libqsf tools/pack.sh "$wasm")
+    tools/publish.sh --dry-run "$package"
     cd "$work/user"
     echo '{"private": true, "type": "module"}' >package.json
-    npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz
+    npm install --silent --offline --no-audit --no-fund "$package"
     cd - >/dev/null
     cp js/test/types/* "$work/user"
     # peers whose types it is checked with
