@@ -91,8 +91,10 @@ class Server {
   }
 
   /* Strings, or lists of tokens. */
-  #prompts({prompt, suffix, best_of: best}) {
+  #prompts({prompt, suffix, echo, logprobs, best_of: best}) {
     if (suffix) refuse('unsupported_parameter', 'suffix', '"suffix" is not supported');
+    if (echo && typeof logprobs === 'number')
+      refuse('unsupported_parameter', 'echo', '"echo" cannot be combined with "logprobs" here');
     if (best > 1) refuse('unsupported_parameter', 'best_of', '"best_of" is not supported');
     return listed(prompt, 'prompt');
   }

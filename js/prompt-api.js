@@ -94,7 +94,9 @@ class Session extends EventTarget {
     for await (const {part, whole} of happenings(this.#model, 'chat', messages, options)) {
       if (part?.type === 'text') yield part.text;
       if (!whole) continue;
-      this.#talk.push(...asked, ...whole.messages);
+      const [said, ...rest] = whole.messages, begun = continues && asked.pop();
+      this.#talk.push(...asked, begun ? {...said, content: begun.content + (said.content ?? '')} : said,
+        ...rest);
       this.#usage = whole.usage.promptTokens + whole.usage.completionTokens;
     }
     all.throwIfAborted();

@@ -189,6 +189,10 @@ describe('the package openai', () => {
       messages: [{role: 'user', content: 'word '.repeat(2000)}]}), {status: 400});
     await assert.rejects(own.chat.completions.create({...cold, messages: []}),
       error => error instanceof APIError && error.status === 400 && error.param === 'messages');
+    await assert.rejects(client.completions.create({...COLD, prompt: 'Once', echo: true, logprobs: 1}),
+      {status: 400, param: 'echo'});
+    await assert.rejects(client.chat.completions.create({...cold, tools: [], tool_choice: 'required'}),
+      {status: 400, param: 'tool_choice'});
     const busy = model.generate('Once', {maxTokens: 400, ignoreEnd: true});
     await busy.next();
     await busy.return();

@@ -46,6 +46,7 @@ test('keeps a constraint', async () => {
   assert.match(await session.prompt('A number?', {responseConstraint: /[0-9]{2}/}), /^[0-9]{2}$/);
   assert.match(await session.prompt([{role: 'user', content: ASK},
     {role: 'assistant', content: 'The capital of', prefix: true}]), /^ France is Paris/);
+  assert.match(await session.prompt('And of Italy?'), /\w/);
 });
 test('measures', async () => {
   const session = await api.create(COLD);
