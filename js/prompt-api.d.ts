@@ -55,7 +55,8 @@ export interface LanguageModelCreateOptions {
 export interface LanguageModelFactory {
   availability(options?: LanguageModelCreateOptions):
     Promise<'unavailable' | 'downloadable' | 'downloading' | 'available'>;
-  params(): Promise<{defaultTopK: number, maxTopK: number, defaultTemperature: number, maxTemperature: number}>;
+  params(): Promise<{
+    defaultTopK: number, maxTopK: number, defaultTemperature: number, maxTemperature: number}>;
   create(options?: LanguageModelCreateOptions): Promise<LanguageModelSession>;
 }
 
