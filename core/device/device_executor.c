@@ -280,7 +280,7 @@ static qsf_status rows_back(device_executor *e, qsf_error *err)
     if (st || (st = qsf_device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
-        if (!qsf_all_finite(x, cols)) return not_finite(e, err);
+        if (!e->trial_times && !qsf_all_finite(x, cols)) return not_finite(e, err);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
     }
     e->here = false;
@@ -342,7 +342,9 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (!e->all_ready) e->all_ready = layers_ready(e);
     if (e->batch.loras && (st = qsf_device_adapters_layer(e, l, err))) return st;
     if ((st = append_layer(e, l, err))) return st;
-    if (number + 1 < e->end) return begin_early(e, err);
+    for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
+    if (st) return st;
+    if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
     if (ends && e->head.here && e->c->batch.n_asked && !qsf_device_adapters_head(e))

@@ -43,6 +43,7 @@ typedef struct device_executor {
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
     bool                odd;            /* a value was not finite: its layer is being found */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;
     qsf_device_batch    batch;
 } device_executor;

@@ -41,6 +41,15 @@ void qsf_device_executor_free(device_executor *e)
     qsf_dealloc(p, e, sizeof *e);
 }
 
+void qsf_context_leave_device(qsf_context *c)
+{
+    device_executor *e = (device_executor *)(void *)c->executor;
+    if (c->executor->does != &qsf_device_executor_table) return;
+    c->executor = e->cpu;
+    c->tables.user = c->state.user = c->executor;
+    qsf_device_executor_free(e);
+}
+
 qsf_status qsf_device_flush(device_executor *e, qsf_error *err)
 {
     const qsf_device_id to = e->mapped;

@@ -57,15 +57,6 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     return device_test(e, err);
 }
 
-/* The context is the CPU's alone again. */
-static void device_undo(device_executor *e)
-{
-    qsf_context *c = e->c;
-    c->executor = e->cpu;
-    c->tables.user = c->state.user = c->executor;
-    qsf_device_executor_free(e);
-}
-
 /* The context's layers of the choice are the device's, which belongs to the context also after an
  * error. */
 static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_choice *choice)
@@ -83,7 +74,7 @@ static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_ch
     qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
     if (!st) st = device_make(e, &c->error);
     if (!st) st = qsf_device_adapters_begin(e, &c->error);
-    if (st) device_undo(e);
+    if (st) qsf_context_leave_device(c);
     return st;
 }
 
