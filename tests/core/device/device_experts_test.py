@@ -50,7 +50,7 @@ def main():
     env = software_gpu.environment()
     names = MODELS + MORE * ("all" in sys.argv[4:])
     paths = [converted(convert, work, name) for name in names]
-    paths += ["lora", converted(convert, work, LORA), adapter(work, LORA), "parts", scaled(work, PARTS)]
+    paths += ["lora", adapter(work, LORA), converted(convert, work, LORA), "parts", scaled(work, PARTS)]
     done = subprocess.run([program, "long", *paths], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
     lines = done.stdout.splitlines()
