@@ -378,7 +378,12 @@ static qsf_status test_product(const qsf_device_buffers *b, const qsf_device_ste
     if (plain) p = *own;
     p.rows = 1;
     if (!plain) p.slices = 8;
-    return st ? st : qsf_self_test_product(b->test, &p, err);
+    if (!st) st = qsf_self_test_product(b->test, &p, err);
+    if (st || !s->fused) return st;
+    p = *own;
+    p.rows = 1;
+    p.from = &s->from;
+    return qsf_self_test_fused(b->test, &p, err);
 }
 
 /* The pipelines that a step's batches need; the first of them, if there was a time for all. */
