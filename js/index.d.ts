@@ -3,6 +3,9 @@
 
 import type {AdapterInfo, ModelInfo, Stats} from './info.js';
 export type {AdapterInfo, ModelInfo, Stats} from './info.js';
+import type {HubFile} from './files.js';
+export {cache} from './files.js';
+export type {CacheEntry, HubFile} from './files.js';
 
 /* Symbol.asyncDispose if TypeScript's library has it (lib "esnext.disposable");
  * otherwise nothing. */
@@ -149,6 +152,19 @@ export interface LoadOptions {
   cache?: boolean | 'reload';
   /** How many milliseconds a server may be silent before the request is repeated; default 30000. */
   timeout?: number;
+  /** Headers of requests to the origin of the model's URL, or to the hub. Another origin that a
+   * response redirects to is not sent them; in a page this holds only for Authorization, since
+   * fetch() forwards all others. */
+  headers?: HeadersInit;
+  /** Called instead of fetch(), in the thread of the caller, with headers, a signal, `cache` and
+   * `redirect` ('manual' outside of pages). */
+  fetch?: (url: string, init: RequestInit) => Promise<Response>;
+  /** The address of the hub for names that begin with "hf:". Default 'https://huggingface.co'; in
+   * Node.js QSF_HUB or HF_ENDPOINT of the environment. */
+  hubUrl?: string | URL;
+  /** A token of the hub, sent only to its origin. In Node.js the default is HF_TOKEN of the
+   * environment. */
+  hubToken?: string;
   /**
    * The URL of worker-web.js, relative to the page (in Node.js: a path or file: URL of
    * worker-node.js). Default: next to the package's other scripts. For bundlers that do not
@@ -161,28 +177,6 @@ export interface LoadOptions {
   /** Cancels loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }
-
-export interface CacheEntry {
-  readonly url: string;
-  readonly length: number;
-  /** Bytes that are stored. */
-  readonly stored: number;
-  readonly complete: boolean;
-  readonly etag?: string;
-  /** When the download began, in milliseconds since 1970. */
-  readonly fetched: number;
-}
-
-/** The files that load() has cached. */
-export declare const cache: {
-  list(): Promise<CacheEntry[]>;
-  /** Compares a cached file with the server's. */
-  validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{
-    state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
-  /** Deletes one file, or all; resolves with the number of bytes freed. Rejects with code BUSY if a
-   * file is in use. */
-  delete(url?: string | URL): Promise<number>;
-};
 
 /**
  * A JSON object; JSON that matches a schema (drafts 4 to 2020-12; name and description are not
@@ -553,6 +547,9 @@ export interface Estimate {
   /** Those reductions that may affect the answers, and everything else that load() would have to do
    * without. */
   readonly warnings: readonly string[];
+  /** Of a repository of a hub ("hf:OWNER/REPO"): all of its models, largest first. The estimate is
+   * that of the chosen one, which load() takes. */
+  readonly files?: readonly HubFile[];
 }
 
 /** Reads a model's description and reports what load() would need and reduce; weights of a file at
@@ -564,6 +561,11 @@ export declare function estimate(from: Parameters<typeof load>[0],
  * Loads a model from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
  * string that is not an http(s) URL is a path. The engine runs in a worker; weights never pass
  * through the calling thread.
+ *
+ * "hf:OWNER/REPO" is a repository of Hugging Face's hub, or of a mirror (`hubUrl`): its model in
+ * Q4_K_M or the largest with at most 4 bits, or the next smaller one that fits `memory` or this
+ * device. "hf:OWNER/REPO:Q8_0" and "hf:OWNER/REPO/FILE.gguf" name one. "@REVISION" may follow.
+ * What comes is compared with the SHA-256 that the hub lists; an answer does not begin before that.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

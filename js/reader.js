@@ -12,6 +12,7 @@
  * nothing any more. */
 import {QsfError, pack} from './errors.js';
 import {Download} from './download.js';
+import {callerFetch} from './fetching.js';
 import {Store} from './store.js';
 import {reused} from './stream.js';
 
@@ -60,7 +61,8 @@ class Spare {
   }
 }
 
-/** host: post(message, transfer), openPath(path), backend() that promises what a Store takes */
+/** host: post(message, transfer), openPath(path), backend() that promises what a Store takes, sum()
+ * if it has something faster than Sha256 */
 export function serveReader(host) {
   let source, memory, ring;
   const reads = new Map();      // id -> AbortController
@@ -86,7 +88,7 @@ export function serveReader(host) {
   }
 
   let opening;
-  async function open({from, options: {cache = true, header, memory, timeout}}) {
+  async function open({from, options: {cache = true, header, memory, timeout, asRange}}) {
     if (from.path !== undefined) source = host.openPath(from.path);
     else if (from.blob) source = blobSource(from.blob);
     else {
@@ -100,7 +102,9 @@ export function serveReader(host) {
         }
       }
       const told = {signal: life.signal, onBytes: progress, onWait: waiting, warn};
-      source = await Download.open(from.url, {store, how: cache, header, memory, timeout, ...told});
+      const {ports, url, ...known} = from, get = ports && callerFetch(ports[0]);
+      source = await Download.open(url, {store, how: cache, header, memory, timeout, asRange, get,
+        sum: host.sum, ...known, ...told});
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }
     host.post({opened: {name: source.name, length: source.length}});

@@ -55,6 +55,9 @@ async function keyOf(url) {
   return [...hash.subarray(0, 16)].map(b => b.toString(16).padStart(2, '0')).join('');
 }
 
+const isOf = (meta, url, sha256) =>
+  !!meta && meta.url === url && (sha256 === undefined || meta.sha256 === sha256);
+
 /** A file that is kept, open in a worker. */
 class Entry {
   #store; #key; #meta; #metaFile; #data; #release; #unsaved = 0;
@@ -140,10 +143,10 @@ export class Store {
   constructor(backend) { this.#backend = backend; }
 
   /** The entry of url, to read from, when it is complete; undefined else. Any number of
-   * readers may have it. */
-  async complete(url) {
+   * readers may have it. sha256: the file's, if it is known. */
+  async complete(url, sha256) {
     const key = await keyOf(url), meta = readMeta(await this.#backend.bytes(`${key}.meta`));
-    if (!meta || meta.url !== url || meta.stored !== meta.length) return undefined;
+    if (!isOf(meta, url, sha256) || meta.stored !== meta.length) return undefined;
     const data = await this.#backend.openToRead(`${key}.data`);
     if (data?.getSize() === meta.length) return new Entry(this, key, meta, data);
     data?.close();
@@ -154,12 +157,12 @@ export class Store {
    * The entry of url, to continue writing; undefined if another writer has it. start(known) makes
    * it anew, with no byte stored. It may be complete by now, unless `anew` is set.
    */
-  async incomplete(url, anew) {
+  async incomplete(url, anew, sha256) {
     const key = await keyOf(url), release = await this.#backend.lock(key, LEAVING_MS);
     if (!release) return undefined;
     let data, metaFile;
     try {
-      const complete = anew ? undefined : await this.complete(url);
+      const complete = anew ? undefined : await this.complete(url, sha256);
       if (complete) {
         release();
         return {complete};
@@ -167,7 +170,7 @@ export class Store {
       const meta = readMeta(await this.#backend.bytes(`${key}.meta`));
       data = await this.#backend.openToWrite(`${key}.data`);
       metaFile = await this.#backend.openToWrite(`${key}.meta`);
-      const usable = meta && meta.url === url && meta.stored < meta.length && (meta.etag || meta.modified)
+      const usable = isOf(meta, url, sha256) && meta.stored < meta.length && (meta.etag || meta.modified)
         && data.getSize() >= meta.stored;
       const start = known => {
         const fresh = {url, ...known, stored: 0, turn: meta?.turn ?? 0, fetched: Date.now()};
@@ -280,3 +283,12 @@ export function cacheOver(backend, resolve) {
     delete: async url => (await store()).delete(url === undefined ? undefined : resolve(url)),
   };
 }
+
+/** For hub.js: promises the URL of the newest complete file of the cache that begins with start and
+ * whose rest is accepted. */
+export const storedIn = cache => async (start, accepts = () => true) => {
+  const all = await cache.list().catch(() => []);
+  const found = all.filter(({url, complete}) => complete && url.startsWith(start)
+    && accepts(url.slice(start.length)));
+  return found.sort((a, b) => b.fetched - a.fetched)[0]?.url;
+};

@@ -313,6 +313,8 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "await load('hf:OWNER/REPO');"): Tried(
+        "js/test/hub.node.test.js", "await get('hf:owner/tiny-GGUF')", "await estimate('hf:owner/tiny-GGUF'"),
     ("js/README.md", "const encoder ="): Tried("js/test/embed.node.test.js", "encoder.rerank("),
     ("js/README.md", "const schema ="): Js(),
     ("js/README.md", "const tools ="): Js(),

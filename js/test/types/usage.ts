@@ -1,7 +1,7 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, it is never run.
  * SPDX-License-Identifier: MIT */
 import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type CacheEntry,
-  type EndReason, type Estimate,
+  type EndReason, type Estimate, type HubFile,
   type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
   type TokenLogprob} from 'qsf';
 
@@ -86,6 +86,11 @@ model.generate('x', {logitBias: new Map([[5, -Infinity]])});
 model.generate('x', {responseFormat: {type: 'choices'}});
 
 const entries: CacheEntry[] = await cache.list();
+const named = await load(new URL('hf://owner/repo:Q4_K_M'), {hubUrl: 'https://hub.example', hubToken: 'x',
+  headers: {'x-key': 'y'}, fetch: (url, init) => fetch(url, init)});
+const files: readonly HubFile[] | undefined = (await estimate('hf:owner/repo')).files;
+const fitting: string | undefined = files?.find(file => file.chosen)?.quantisation;
+console.log(named.info.name, fitting);
 const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;
 const freed: number = await cache.delete() + await cache.delete(new URL(entries[0]!.url));
 
