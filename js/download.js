@@ -93,20 +93,22 @@ export class Download {
   }
 
   /**
-   * store: a Store, or undefined; how: load()'s cache; header: only the description will be
+   * store: a Store, or undefined; key: the URL that it knows the file by; joined: see Store; how:
+   * load()'s cache; header: only the description will be
    * read; memory: the budget in MB, 0 for none; sha256, length: of the file, if they are known;
    * sum(): what Sha256 is; further options are Remote's. Resolves when the file's length is known.
    */
-  static async open(url, {store, how, header, ...options}) {
-    const self = new Download(url, {how, ...options}), {warn} = options;
+  static async open(url, {store, how, header, key = url, joined, ...options}) {
+    const self = new Download(url, {how, ...options}), {signal, warn} = options;
     let writer;
     if (store) {
       try {
-        const entry = how === 'reload' ? undefined : await store.complete(url, self.#sha256);
+        const entry = how === 'reload' ? undefined : await store.complete(key, self.#sha256);
         if (entry) return self.#whole(entry);
-        if (!header) writer = await store.incomplete(url, how === 'reload', self.#sha256);
+        if (!header)
+          writer = await store.incomplete(key, {anew: how === 'reload', sha256: self.#sha256, signal,
+            joined});
         if (writer?.complete) return self.#whole(writer.complete);
-        if (!writer && !header) warn('not stored: it is being fetched by another page or process');
       } catch (error) {
         warn(`not stored: ${error.message}`);
       }
@@ -185,7 +187,10 @@ export class Download {
     }
     if (this.#failure) throw this.#failure;
     this.length = this.#at;
-    if (this.#keeps) this.#entry.finish();
+    if (this.#keeps) {
+      this.#entry.finish();
+      await this.#entry.share();
+    }
     const {encoding} = this.#remote;
     if (encoding)
       this.#warn(`${this.name}: the server compresses it (${encoding}) and does not answer ranges, so it ` +
@@ -237,7 +242,7 @@ export class Download {
     try {
       const {length = 0} = this;
       if (this.length === 0) throw new Error('it is empty');
-      if (await store.room() < length * 1.02 + (1 << 20)) throw new Error('not enough space is left for it');
+      await store.makeRoom(length);
       return writer.start({...this.#remote.known, length, sha256: this.#sha256});
     } catch (error) {
       this.#warn(`not stored: ${error.message}`);
@@ -265,6 +270,7 @@ export class Download {
         if (this.#ranges) return;
       }
       if (this.#at < this.length) this.#shorter();
+      await this.#entry?.share();
     } catch (error) {
       this.#failure = error;
       for (const w of this.#waiting) this.#answer(w, error);
@@ -301,6 +307,7 @@ export class Download {
         this.#warn(
           `not stored: ${error.name === 'QuotaExceededError' ? 'not enough space is left' : error.message}`);
         this.#partsFrom = this.#at;             // the stored bytes serve this visit; none are added
+        this.#entry.giveUp();
       }
     }
     this.#parts.add(this.#at, part);

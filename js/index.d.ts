@@ -29,9 +29,11 @@ export type Progress =
    * Bytes of the file that have arrived, and how many of them were cached by an earlier visit;
    * total is 0 while unknown. waiting: a request failed, or the server asked the client to wait,
    * and the next request is made after that many milliseconds. A server that asks for more than a
-   * minute is an error at once.
+   * minute is an error at once. joined: another page or process downloads the file to the same
+   * cache, this is its progress, and the file is opened when it is complete.
    */
-  | {phase: 'load', loaded: number, total: number, stored: number, waiting?: {ms: number, reason: string}}
+  | {phase: 'load', loaded: number, total: number, stored: number, joined?: true,
+    waiting?: {ms: number, reason: string}}
   /** Prompt rows computed so far, and layers computed of the current batch of rows. Reported at
    * most every 50 ms, and at the end of each batch. */
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
@@ -150,6 +152,10 @@ export interface LoadOptions {
    * store new ones, and resume interrupted downloads. 'reload': download again. false: no caching.
    */
   cache?: boolean | 'reload';
+  /** Parameters of the URL's query that do not change the file: names in any case, * at the end for
+   * any rest. The cache ignores them, and always those that sign: token, Signature, Expires,
+   * X-Amz-* and the like. */
+  ignoreQuery?: readonly string[];
   /** How many milliseconds a server may be silent before the request is repeated; default 30000. */
   timeout?: number;
   /** Headers of requests to the origin of the model's URL, or to the hub. Another origin that a
@@ -421,6 +427,7 @@ export interface AdapterOptions {
   scale?: number;
   /** As in load(). */
   cache?: boolean | 'reload';
+  ignoreQuery?: readonly string[];
   timeout?: number;
   signal?: AbortSignal;
 }

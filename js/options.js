@@ -64,13 +64,15 @@ const TOOLS = {
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
+const QUERY = kind([], v => (isList(v) ? allTexts([...v]) : undefined),
+  'it must be a list of names of parameters');
 const OPTIONS = {
   load: {
     ...mapped(CONTEXT, ofList),
     check: word('first', ['first', 'every']),
     i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
       'microsoft-rows4']),
-    cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
+    cache: CACHE, ignoreQuery: QUERY, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     headers: given, fetch: given, hubUrl: given, hubToken: given,       // fetching.js has taken them
     device: word('auto', ['auto', 'cpu', 'gpu']),
@@ -87,7 +89,7 @@ const OPTIONS = {
     adapters, signal},
   rerank: {topN: whole(undefined, 2 ** 53, 1), adapters, signal},
   loadSession: {adapters},
-  loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, timeout: TIMEOUT, signal},
+  loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, ignoreQuery: QUERY, timeout: TIMEOUT, signal},
 };
 
 /* max_tokens, topp: the name without its letter case and signs */

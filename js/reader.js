@@ -11,6 +11,7 @@
  * and the reader claims that before it writes, so that a read that the engine has given up writes
  * nothing any more. */
 import {QsfError, pack} from './errors.js';
+import {cacheUrl} from './cache_key.js';
 import {Download} from './download.js';
 import {callerFetch} from './fetching.js';
 import {Store} from './store.js';
@@ -88,7 +89,7 @@ export function serveReader(host) {
   }
 
   let opening;
-  async function open({from, options: {cache = true, header, memory, timeout, asRange}}) {
+  async function open({from, options: {cache = true, header, memory, timeout, asRange, ignoreQuery}}) {
     if (from.path !== undefined) source = host.openPath(from.path);
     else if (from.blob) source = blobSource(from.blob);
     else {
@@ -101,9 +102,11 @@ export function serveReader(host) {
           warn(`not stored: ${error.message}`);
         }
       }
-      const told = {signal: life.signal, onBytes: progress, onWait: waiting, warn};
-      const {ports, url, ...known} = from, get = ports && callerFetch(ports[0]);
-      source = await Download.open(url, {store, how: cache, header, memory, timeout, asRange, get,
+      const joined = p => host.post({progress: {...p, stored: 0, joined: true}});
+      const told = {signal: life.signal, onBytes: progress, onWait: waiting, joined, warn};
+      const {ports, url, ...known} = from, get = ports && callerFetch(ports[0]),
+        key = cacheUrl(url, ignoreQuery);
+      source = await Download.open(url, {store, key, how: cache, header, memory, timeout, asRange, get,
         sum: host.sum, ...known, ...told});
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }

@@ -49,9 +49,9 @@ export function serve(host) {
     };
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
       {progress, warning: warn});
-    const {cache, timeout, memory, asRange, estimate} = options;
+    const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
     chosen = estimate ? undefined : chosenGpu(options.device, host.gpu);        // while the file is opened
-    await source.open?.(ported(from), {cache, timeout, memory, asRange, header: !!estimate});
+    await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
