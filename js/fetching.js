@@ -2,6 +2,7 @@
  * cannot go to a worker and is called through a MessagePort.
  * SPDX-License-Identifier: MIT */
 import {refuse, shown, unpack} from './errors.js';
+import {withParts} from './split.js';
 
 /** A place for another worker: with a port of its own to the caller's fetch(). */
 export function ported(from) {
@@ -66,7 +67,8 @@ export function requested(given, place, tools) {
   if (fetch !== undefined && typeof fetch !== 'function')
     refuse(`fetch is ${shown(fetch)}; it must be a function`);
   const own = headers && checkedHeaders(headers);
-  const complete = async where => {
+  const complete = async given => {
+    const where = withParts(given);
     if (!where.url) return where;
     const full = {...where, headers: {...own, ...where.headers}};
     return fetch ? {...full, ports: [(await import('./fetch_port.js')).portOf(fetch)]} : full;

@@ -105,7 +105,13 @@ export async function folder(path = cacheFolder()) {
         await new Promise(resolve => setTimeout(resolve, isFree ? 10 : 100));
       }
     },
-    use: async key => hold(join(path, `${key}.use-${process.pid}-${threadId}-${last++}`)),
+    async use(key) {
+      try {
+        return hold(join(path, `${key}.use-${process.pid}-${threadId}-${last++}`));
+      } catch {
+        return () => {};        // a folder that can only be read
+      }
+    },
     async unused(key) {
       const all = (await readdir(path)).filter(name => name.startsWith(`${key}.use-`)).map(name => join(path,
         name));

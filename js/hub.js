@@ -112,8 +112,8 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
   const one = (named, {path, sha256, size}) => ({url: urlOf(named, path), sha256, length: size || undefined,
     headers: own, advice: advice(named)});
   function placeOf(named, {parts}) {
-    const [first, ...rest] = parts.map(part => one(named, part));
-    return rest.length ? {...first, rest} : first;
+    const all = parts.map(part => one(named, part));
+    return all.length > 1 ? {...all[0], all} : all[0];
   }
   const listed = all => all.map(({label, path, bytes}) =>
     `${label || path} (${megabytes(bytes)})`).join(', ');
@@ -136,10 +136,11 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
       ?? missing(`${base}/${where} has no model in ${label}; it has ${listed(all)}`)];
   }
 
-  /* A named file that is stored needs no hub that can be reached. */
+  /* What is stored needs no hub that answers. */
   async function offline(named, error) {
     const url = named.file && urlOf(named, named.file);
-    if (error.code !== 'HTTP' || !/no connection|no answer/.test(error.message)) throw error;
+    if (error.code !== 'HTTP' || !/: no connection|: no answer|answered (
+      429|5)/.test(error.message)) throw error;
     const kept = await stored?.(url ?? `${base}/${named.repo}/resolve/${encodeURIComponent(named.revision)}/`,
       named.label && (path => labelOf(path).toLowerCase() === named.label.toLowerCase()));
     if (!kept) throw error;

@@ -567,7 +567,9 @@ export declare function estimate(from: Parameters<typeof load>[0],
 /**
  * Loads a model from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
  * string that is not an http(s) URL is a path. The engine runs in a worker; weights never pass
- * through the calling thread.
+ * through the calling thread. The other parts of a split model ("...-00001-of-00003.gguf") are
+ * found
+ * by the name of the first.
  *
  * "hf:OWNER/REPO" is a repository of Hugging Face's hub, or of a mirror (`hubUrl`): its model in
  * Q4_K_M or the largest with at most 4 bits, or the next smaller one that fits `memory` or this

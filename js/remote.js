@@ -4,7 +4,7 @@ import {QsfError, unpack} from './errors.js';
 import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
 
 export class RemoteSource {
-  name; length;
+  name; length; begins;         // begins: see split.js
   #worker; #next = 1;
   #reads = new Map();           // id -> {slot, settle, comesBack}; the bytes are not kept
   #ring; #free = []; #signals = {};

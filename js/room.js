@@ -51,9 +51,7 @@ export class Room {
   }
 
   /** Removes files until this many bytes more may be kept. If all of them together are too few,
-   * none
-   * is
-   * removed. */
+   * none is removed. */
   async make(bytes, entries) {
     const names = await this.#backend.names(), limit = await this.#most();
     let used = entries.reduce((sum, {size}) => sum + size, 0), free = await this.#backend.room();

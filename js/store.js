@@ -75,7 +75,7 @@ class Entry {
   }
   get length() { return this.#meta.length; }
   get stored() { return this.#meta.stored + this.#unsaved; }
-  get complete() { return this.#meta.stored === this.#meta.length; }
+  get complete() { return !this.#unsaved && this.#meta.stored === this.#meta.length; }
   get known() { return {length: this.#meta.length, etag: this.#meta.etag, modified: this.#meta.modified}; }
 
   read(at, target) {
@@ -127,11 +127,11 @@ class Entry {
     if (!this.#release || !this.complete) return;
     // some browsers have no handles that let others in
     const data = await this.#store.reader(this.#key).catch(() => {});
+    this.#metaFile?.close();
+    this.#metaFile = undefined;
     if (data && this.#data) {
       this.#data.close();
-      this.#metaFile.close();
       this.#data = data;
-      this.#metaFile = undefined;
     } else {
       data?.close();
     }

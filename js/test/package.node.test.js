@@ -34,7 +34,8 @@ describe('the package', () => {
     for (const variant of ['simd', 'simd-threads']) {
       const module = await WebAssembly.compile(await readFile(packaged(`qsf-${variant}.wasm`)));
       assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(),
-        ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.read', 'qsf.save']);
+        ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.open', 'qsf.read',
+          'qsf.save']);
     }
   });
   test('answers in a terminal', async () => {
