@@ -139,8 +139,8 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
   /* What is stored needs no hub that answers. */
   async function offline(named, error) {
     const url = named.file && urlOf(named, named.file);
-    if (error.code !== 'HTTP' || !/: no connection|: no answer|answered (
-      429|5)/.test(error.message)) throw error;
+    const isAway = /: no connection|: no answer|answered (429|5)/.test(error.message);
+    if (error.code !== 'HTTP' || !isAway) throw error;
     const kept = await stored?.(url ?? `${base}/${named.repo}/resolve/${encodeURIComponent(named.revision)}/`,
       named.label && (path => labelOf(path).toLowerCase() === named.label.toLowerCase()));
     if (!kept) throw error;

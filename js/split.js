@@ -38,8 +38,7 @@ export function joinedSources(sources, name) {
   };
 }
 
-/** Where the part with this name begins in what joinedSources() made; undefined: there is no such
- * part. */
+/** Where the part with this name begins in what joinedSources() made; undefined: it is missing. */
 export const beginOf = ({begins}, name) => (begins ? begins[Number(NUMBER.exec(name)?.[1] ?? 1) - 1] : 0);
 /** The length of the part that begins there. */
 export function lengthFrom({begins, length}, begin) {
