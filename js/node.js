@@ -8,7 +8,7 @@ import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
-import {requested} from './fetching.js';
+import {requested} from './requests.js';
 import {addressed} from './paths.js';
 import {cacheOver, storedIn} from './store.js';
 

@@ -74,7 +74,7 @@ const OPTIONS = {
       'microsoft-rows4']),
     cache: CACHE, ignoreQuery: QUERY, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
-    headers: given, fetch: given, hubUrl: given, hubToken: given,       // fetching.js has taken them
+    headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them
     device: word('auto', ['auto', 'cpu', 'gpu']),
     gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
       'it must be a GPU object, or the name of a module that makes one'),

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from '../js/errors.js';
 import {estimateIn, loadIn} from '../js/model.js';
-import {requested} from '../js/fetching.js';
+import {requested} from '../js/requests.js';
 import {opfs} from './opfs.js';
 import {addressed} from '../js/paths.js';
 import {cacheOver, storedIn} from '../js/store.js';
