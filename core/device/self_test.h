@@ -7,6 +7,7 @@
  *                 small, so every result is exact, and must be that of the CPU's kernel.  Where
  *                 scales are fp16, some are subnormal: a device that takes these for zero is
  *                 refused, because the scales of super-blocks are often that small
+ *   embedding     rows of tiles of a form, within rounding
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join,
  *                 within the rounding of keys and values
@@ -20,6 +21,7 @@
 #include "layers/kv.h"
 
 #include "wgsl/attend_wgsl.h"
+#include "wgsl/embed_wgsl.h"
 #include "wgsl/product_wgsl.h"
 #include "wgsl/rows_wgsl.h"
 
@@ -32,6 +34,8 @@ void       qsf_self_test_free(qsf_self_test *t);        /* takes NULL */
 
 /* Each adds a case, unless there is one of the same shader.  rows 0: qsf_wgsl_product_tiles. */
 qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
+/* Tiles only: floats are not multiplied there, only brought into place. */
+qsf_status qsf_self_test_embed(qsf_self_test *t, const qsf_wgsl_embed *e, qsf_error *err);
 qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
 qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
                                    qsf_error *err);
