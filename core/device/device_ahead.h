@@ -38,6 +38,7 @@ typedef struct device_executor device_executor;
 #  define qsf_device_ahead_begin(e, embed) false
 #  define qsf_device_ahead_note(e, place) ((void)0)
 #  define qsf_device_ahead_drop(e) ((void)0)
+#  define qsf_device_ahead_choose(e, choose, err) QSF_OK
 #else
 /* Candidates are there: makes room.  bytes: of all logits. */
 qsf_status qsf_device_ahead_make(device_executor *e, uint64_t bytes, qsf_error *err);
@@ -49,7 +50,7 @@ void       qsf_device_ahead_note(device_executor *e, const uint32_t *place);
 void       qsf_device_ahead_drop(device_executor *e);
 /* Before the batch's choice is listed; whether it is to be. */
 qsf_status qsf_device_ahead_choose(device_executor *e, bool *choose, qsf_error *err);
-/* After the batch is submitted and its read has begun: submits the next one, if that is possible. */
+/* After the batch is submitted and its read has begun: submits the next one if it can. */
 qsf_status qsf_device_ahead_submit(device_executor *e, qsf_error *err);
 #endif
 

@@ -19,7 +19,7 @@ uint64_t   qsf_device_embedding_bytes(const qsf_source *s);
 
 /* Begins to compile its pipelines. */
 qsf_status qsf_device_embedding_begin(qsf_device_embedding *e, qsf_device_buffers *b, qsf_error *err);
-/* Brings it to the device.  unit: its weights.  A matrix that the head is of, too, is there once. */
+/* Brings it to the device.  unit: its weights.  A matrix that is also the head's is there once. */
 qsf_status qsf_device_embedding_make(qsf_device_embedding *e, qsf_device_buffers *b,
                                      const qsf_device_head *h, const qsf_weights *unit, qsf_error *err);
 /* The matrix there, in the parts that the head has; NULL: it is not the head's, or not there. */

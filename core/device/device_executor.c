@@ -128,6 +128,7 @@ static void device_begin_batch(qsf_executor *x, bool embed)
     device_executor *e = on_device(x);
     e->here = e->together = e->logits = e->came = e->few = e->embeds = false;
     e->rows_read = 0;
+    e->ready.whole = e->ready.ran = false;
     e->here = qsf_device_ahead_begin(e, embed);
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
@@ -300,8 +301,7 @@ static bool layers_ready(const device_executor *e)
     return true;
 }
 
-/* The numbers of all layers that are there, for this batch. */
-static qsf_status batch_numbers(device_executor *e, qsf_error *err)
+qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
     const qsf_device_batch *is = &b->set, *new = &e->batch;
@@ -335,7 +335,7 @@ static qsf_status submit_listed(device_executor *e, qsf_error *err)
 static qsf_status begin_early(device_executor *e, qsf_error *err)
 {
     if (e->n_list - e->n_sent < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
-    const qsf_status st = batch_numbers(e, err);
+    const qsf_status st = qsf_device_batch_numbers(e, err);
     return st ? st : submit_listed(e, err);
 }
 
@@ -363,14 +363,15 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     qsf_device_layer *l = &e->layers[number - e->first];
     if (e->read) return rows_back(e, number, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (st || (!e->here && (st = rows_there(e, err)))) return st;
+    if (!st && !e->here && !(st = rows_there(e, err))) st = qsf_device_ready_take(e, work->hidden, err);
+    if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
     if (!e->all_ready) e->all_ready = layers_ready(e);
     if ((st = append_layer(e, l, err))) return st;
     if (number + 1 < e->end) return begin_early(e, err);
-    if ((st = batch_numbers(e, err))) return st;
+    if ((st = qsf_device_batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
     if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
     if ((st = submit_listed(e, err))) return st;
@@ -417,6 +418,7 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     if (st == QSF_PENDING) return st;
     if (!st) st = qsf_device_few_list(e, err);
     if (!st) st = submit_listed(e, err);
+    e->ready.whole = !st && c->batch.n == c->batch.n_asked;
     e->here = false;
     e->logits = !st;
     return st;
@@ -443,7 +445,13 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
 {
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->came) return st;
-    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
+    const size_t bytes = out->n * out->ld * sizeof *out->x;
+    const qsf_device_id from = qsf_device_logits_of(e);
+    if (!e->read) {
+        st = e->d->read_start(e->d->user, from, 0, out->x, bytes, &e->read, err);
+        if (!st) st = qsf_device_ready_make(e, err);
+    }
+    if (!st) st = device_read(e, from, 0, out->x, bytes, err);
     if (!st) st = qsf_device_verdict(e, err);
     if (!st) st = check_logits_there(e, out, err);
     for (uint32_t i = 0; i < out->n && !st; i++)
@@ -452,13 +460,14 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     return st;
 }
 
-/* Whether the batch was submitted before it began, with all of its stages. */
+/* Whether the batch is submitted already, with all of its stages. */
 static bool stage_ran(device_executor *e, const qsf_stage_work *work)
 {
-    if (!e->ahead.ran || !e->here) return false;
+    if (!e->here || !(e->ahead.ran || e->ready.ran)) return false;
     if (work->stage.kind == QSF_STAGE_HEAD) {
         e->here = false;
-        e->logits = e->few = true;
+        e->logits = true;
+        e->few = e->ahead.ran || e->ready.few;
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include "device/device_candidates.h"
 #include "device/device_choose.h"
 #include "device/device_embedding.h"
+#include "device/device_ready.h"
 #include "device/replay.h"
 
 struct device_executor {
@@ -23,6 +24,7 @@ struct device_executor {
     qsf_device_head     head;
     qsf_device_candidates candidates;   /* of its logits */
     qsf_device_ahead    ahead;
+    qsf_device_ready    ready;
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* of the batch, so far (qsf_device_list_room) */
     size_t              n_list, n_sent; /* listed, and submitted */
@@ -53,8 +55,16 @@ static inline uint64_t qsf_device_list_room(const device_executor *e)
     return (uint64_t)(e->end - e->first + 2) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
 }
 
+/* The numbers of all layers that are there, for this batch. */
+qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err);
 /* The angles of the batch's first n rows, which the context's tables have. */
 qsf_status qsf_device_angles_write(device_executor *e, uint32_t n, qsf_error *err);
+
+/* Where the batch's logits are. */
+static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
+{
+    return e->ahead.kept ? e->ahead.logits : e->b.of[QSF_DEVICE_LOGITS];
+}
 
 extern const qsf_executor_table qsf_device_executor_table;
 

@@ -24,15 +24,22 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
         : qsf_device_ahead_make(e, (uint64_t)rows.rows * ld * sizeof(float), err);
 }
 
+bool qsf_device_few_wanted(const device_executor *e)
+{
+    return e->c->now.few && e->c->batch.n_asked <= e->candidates.rows;
+}
+
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n_asked;
-    if (!e->c->now.few || n > e->candidates.rows) return QSF_OK;
-    bool choose;
+    bool choose = false;
+    e->ready.few = e->ready.chooses = false;
+    if (!qsf_device_few_wanted(e)) return QSF_OK;
     qsf_status st = qsf_device_ahead_choose(e, &choose, err);
     if (!st)
         st = qsf_device_candidates_list(&e->candidates, &e->b, n, choose, e->list, &e->n_list, err);
-    e->few = !st;
+    e->few = e->ready.few = !st;
+    e->ready.chooses = choose;
     return st;
 }
 
@@ -60,6 +67,7 @@ qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_e
     if (!e->logits || !e->few) return QSF_OK;
     qsf_status st = qsf_device_candidates_start(&e->candidates, &e->b, n, &e->read, err);
     if (!st) st = qsf_device_ahead_submit(e, err);
+    if (!st) st = qsf_device_ready_make(e, err);
     if (!st) st = qsf_device_candidates_read(&e->candidates, &e->b, &e->read, n, &good, err);
     if (!st) st = qsf_device_verdict(e, err);
     if (st) return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;   /* the batch begins again */
@@ -81,8 +89,8 @@ qsf_status qsf_device_few_row(qsf_executor *x, uint32_t i, const float **out, qs
     const size_t bytes = rows.ld * sizeof *row;
     if (!e->came && !(e->rows_read >> i & 1)) {
         if (!e->d) return qsf_fail(err, QSF_E_IO, "the GPU was given up");
-        const qsf_device_id from = e->ahead.kept ? e->ahead.logits : e->b.of[QSF_DEVICE_LOGITS];
-        if ((st = qsf_device_buffer_read(&e->b, from, i * bytes, row, bytes, err))) return st;
+        if ((st = qsf_device_buffer_read(&e->b, qsf_device_logits_of(e), i * bytes, row, bytes, err)))
+            return st;
         qsf_device_head_finish(&e->c->k, e->c->hp, row);
         e->rows_read |= 1u << i;
     }

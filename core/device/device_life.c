@@ -14,6 +14,7 @@ static void device_release(device_executor *e)
     const qsf_platform *p = e->c->platform;
     const uint64_t n = e->end - e->first;
     qsf_device_forget(e);
+    qsf_device_ready_drop(e);
     qsf_device_head_done(&e->head, &e->b);
     qsf_device_embedding_done(&e->embedding, &e->b);
 #if !defined(QSF_NO_CANDIDATES)

@@ -1,7 +1,9 @@
 /* Batches that a device computes before the host has their tokens: answers are the same as without.
  * SPDX-License-Identifier: MIT
  *
- * QSF_WEBGPU_LIB: a webgpu.h library, with whatever adapter it finds. */
+ * QSF_WEBGPU_LIB: a webgpu.h library, with whatever adapter it finds.  QSF_TEST_LONG: a device is
+ * lost at each call, and twelve layers, for the time that the host needs from a result to the next
+ * submit. */
 #include "broken_device.h"
 #include "device/device_executor.h"
 #include "engine_bench.h"
@@ -32,11 +34,11 @@ typedef struct said {
 static tiny_options ahead_model(void)
 {
     tiny_options o = tiny_defaults();
-    o.hp.n_layers = 2;
+    o.hp.n_layers = getenv("QSF_TEST_LONG") ? 12 : 2;
     return o;
 }
 
-static bool ahead_begin(bench *b, bool ahead, uint32_t fail_at)
+static bool ahead_begin(bench *b, uint32_t fail_at)
 {
     const tiny_options t = ahead_model();
     qsf_context_options o = bench_options();
@@ -48,13 +50,21 @@ static bool ahead_begin(bench *b, bool ahead, uint32_t fail_at)
     const qsf_status st = qsf_context_use_device(b->c, &broken.list, 0, UINT32_MAX, 0);
     if (st) printf("      %s\n", qsf_last_error(b->c));
     CHECK_EQ(st, QSF_OK);
-    if (!st) ((device_executor *)(void *)b->c->executor)->ahead.off = !ahead;
     return !st;
 }
 
-static const qsf_device_ahead *ahead_of(const bench *b)
+static device_executor *ahead_executor(const bench *b) { return (device_executor *)(void *)b->c->executor; }
+
+/* What is done before tokens are known: nothing, commands, or batches. */
+typedef enum ahead_kind { NOTHING, COMMANDS, BATCHES } ahead_kind;
+
+static void ahead_set(const bench *b, ahead_kind k)
 {
-    return &((const device_executor *)(const void *)b->c->executor)->ahead;
+    device_executor *e = ahead_executor(b);
+    e->ahead.off = k < BATCHES;
+    e->ready.off = k < COMMANDS;
+    broken.host_ns = 0;
+    e->ahead.n_flown = e->ahead.n_taken = e->ready.n_made = e->ready.n_taken = 0;
 }
 
 static void ahead_end(bench *b)
@@ -128,22 +138,26 @@ static bool same(const said *a, const said *b)
 #define NEEDS_DEVICE if (!broken.real) LEFT_OUT("a library of WebGPU (QSF_WEBGPU_LIB)")
 
 static said with[2], without[2];
+static bench one;               /* of all answers with a device that is right */
+static uint64_t host_ns[2];     /* without and with */
 
-/* Answers one after the other, with a batch ahead and without. */
-static void answers(const answer *a, int n, uint64_t *flown, uint64_t *taken)
+/* Answers one after the other, with what is done ahead and without. */
+static void answers(const answer *a, int n, ahead_kind how)
 {
-    bench b;
-    *flown = *taken = 0;
-    for (int ahead = 0; ahead < 2; ahead++) {
-        qsf_turn *t = NULL;
-        if (!ahead_begin(&b, ahead, 0)) return;
-        CHECK_EQ(qsf_turn_new(b.c, 0, &t, &b.error), QSF_OK);
-        for (int i = 0; i < n; i++) say(&b, t, a, ahead ? &with[i] : &without[i], 0);
-        if (ahead) *flown = ahead_of(&b)->n_flown, *taken = ahead_of(&b)->n_taken;
-        else CHECK_EQ(ahead_of(&b)->n_flown, 0);
-        qsf_turn_free(t);
-        ahead_end(&b);
+    qsf_turn *t = NULL;
+    if (!one.c && !ahead_begin(&one, 0)) exit(1);
+    CHECK_EQ(qsf_turn_new(one.c, 0, &t, &one.error), QSF_OK);
+    for (int k = 0; k < 2; k++) {
+        ahead_set(&one, k ? how : NOTHING);
+        (void)qsf_turn_hold(t, NULL, 0);
+        CHECK_EQ(qsf_seq_truncate(one.c, 0, 0), QSF_OK);
+        for (int i = 0; i < n; i++) say(&one, t, a, k ? &with[i] : &without[i], 0);
+        host_ns[k] = broken.host_ns;
+        if (k) continue;
+        CHECK_EQ(ahead_executor(&one)->ahead.n_flown, 0);
+        CHECK_EQ(ahead_executor(&one)->ready.n_made, 0);
     }
+    qsf_turn_free(t);
     for (int i = 0; i < n; i++) CHECK(same(&with[i], &without[i]));
 }
 
@@ -157,48 +171,73 @@ TEST(answers_are_the_same_as_without)
         { .n = 24, .logprobs = -1 },                    /* from one block into the next */
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
-        uint64_t flown, taken;
-        answers(&list[i], 1, &flown, &taken);
+        answers(&list[i], 1, BATCHES);
+        const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
         CHECK_EQ(with[0].n, list[i].n);
-        printf("      %u of %u batches ahead\n", (unsigned)taken, (unsigned)flown);
+        printf("      %u of %u batches ahead\n", (unsigned)x->n_taken, (unsigned)x->n_flown);
         /* all but those of the prompt, of the first token, and that begin a block */
-        CHECK_EQ(flown, list[i].n - 2 - (PROMPT + list[i].n > QSF_KV_BLOCK));
-        CHECK(taken + 1 >= flown);
+        CHECK_EQ(x->n_flown, list[i].n - 2 - (PROMPT + list[i].n > QSF_KV_BLOCK));
+        CHECK(x->n_taken + 1 >= x->n_flown);
     }
 }
 
-/* Samplers that the device does not know compute nothing ahead. */
-TEST(other_samplers_are_left_alone)
+/* Samplers that the device does not know; their commands are encoded ahead. */
+TEST(other_samplers_compute_no_batch_ahead)
 {
     NEEDS_DEVICE;
     static const answer list[] = {
-        { .n = 4, .logprobs = -1, .repeat = 1.3f }, { .n = 4, .logprobs = -1, .callback = true },
+        { .n = 6, .logprobs = -1, .repeat = 1.3f }, { .n = 24, .logprobs = -1, .callback = true },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
-        uint64_t flown, taken;
-        answers(&list[i], 1, &flown, &taken);
-        CHECK_EQ(flown, 0);
+        answers(&list[i], 1, BATCHES);
+        printf("      %.0f us of CPU time from results to submits, %.0f without\n", (double)host_ns[1] / 1e3,
+               (double)host_ns[0] / 1e3);
+        CHECK_EQ(ahead_executor(&one)->ahead.n_flown, 0);
+        CHECK_EQ(ahead_executor(&one)->ready.n_taken, list[i].n - 2 - (PROMPT + list[i].n > QSF_KV_BLOCK));
     }
+}
+
+/* Sampling that changes between candidates and whole rows has another list of dispatches. */
+TEST(commands_of_another_batch_are_dropped)
+{
+    NEEDS_DEVICE;
+    static const answer few = { .n = 4, .logprobs = -1 }, all = { .n = 4, .logprobs = -1, .callback = true };
+    qsf_row rows[2] = { { 1, 5, true }, { 2, 9, true } };
+    const float *logits;
+    int32_t id = 3;
+    answers(&few, 1, COMMANDS);
+    answers(&all, 1, COMMANDS);
+    answers(&few, 1, COMMANDS);
+    const qsf_device_ready *x = &ahead_executor(&one)->ready;
+    CHECK(x->n_taken > 0);
+    const uint64_t taken = x->n_taken;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(qsf_feed(one.c, 1, &id, 1, &logits), QSF_OK);
+        CHECK_EQ(qsf_compute(one.c, rows, 2), QSF_OK);
+    }
+    CHECK_EQ(x->n_taken, taken);
+    for (int s = 1; s < 3; s++) CHECK_EQ(qsf_seq_truncate(one.c, s, 0), QSF_OK);
 }
 
 /* The batch after the last token is dropped, and the next answer begins as if it had not been. */
 TEST(answers_end_early)
 {
     NEEDS_DEVICE;
-    uint64_t flown, taken;
+    const qsf_device_ahead *x;
     answer a = { .n = 6, .logprobs = -1 };
-    answers(&a, 1, &flown, &taken);
+    answers(&a, 1, BATCHES);
+    x = &ahead_executor(&one)->ahead;
     const size_t at = strlen(with[0].text) / 2;
     char stop[] = { with[0].text[at], with[0].text[at + 1], 0 };        /* from the middle */
     a.stop = stop;
-    answers(&a, 2, &flown, &taken);
+    answers(&a, 2, BATCHES);
     CHECK_EQ(with[0].end, QSF_TURN_STOP_TEXT);
-    CHECK(with[0].n < 6 && taken < flown);
+    CHECK(with[0].n < 6 && x->n_taken < x->n_flown);
     a.stop = NULL;
     a.cancel_at = 3;
     for (int begun = 0; begun < 2; begun++) {
         a.begun = begun;
-        answers(&a, 2, &flown, &taken);
+        answers(&a, 2, BATCHES);
         CHECK_EQ(with[0].end, QSF_TURN_CANCELLED);
         CHECK_EQ(with[0].n, 3);
     }
@@ -254,21 +293,18 @@ TEST(several_answers_at_once_are_the_same)
         { .n = 9, .logprobs = -1 }, { .n = 4, .logprobs = -1, .temperature = 0.9f, .min_p = 0.02f },
         { .n = 7, .logprobs = -1 },
     };
-    static said out[2][TURNS];
-    bench b;
-    for (int ahead = 0; ahead < 2; ahead++) {
-        if (!ahead_begin(&b, ahead, 0)) return;
-        say_together(&b, list, out[ahead]);
-        if (ahead) {
-            printf("      %u of %u batches ahead\n", (unsigned)ahead_of(&b)->n_taken,
-                   (unsigned)ahead_of(&b)->n_flown);
-            CHECK(ahead_of(&b)->n_taken >= 4);
+    static said out[3][TURNS];
+    const device_executor *e = ahead_executor(&one);
+    for (ahead_kind k = NOTHING; k <= BATCHES; k++) {
+        ahead_set(&one, k);
+        for (int i = 0; i < TURNS; i++) CHECK_EQ(qsf_seq_truncate(one.c, i, 0), QSF_OK);
+        say_together(&one, list, out[k]);
+        CHECK(k == BATCHES ? e->ahead.n_taken >= 4 : e->ahead.n_flown == 0);
+        CHECK(k == NOTHING ? e->ready.n_made == 0 : k == BATCHES || e->ready.n_taken >= 4);
+        for (int i = 0; i < TURNS; i++) {
+            CHECK_EQ(out[k][i].n, list[i].n);
+            CHECK(same(&out[0][i], &out[k][i]));
         }
-        ahead_end(&b);
-    }
-    for (int i = 0; i < TURNS; i++) {
-        CHECK_EQ(out[1][i].n, list[i].n);
-        CHECK(same(&out[0][i], &out[1][i]));
     }
 }
 
@@ -309,19 +345,19 @@ TEST(sessions_saved_after_an_answer_are_the_same)
     NEEDS_DEVICE;
     const answer a = { .n = 9, .logprobs = -1, .cancel_at = 4 };
     static session_bytes saved[2];
-    bench b;
     for (int ahead = 0; ahead < 2; ahead++) {
         qsf_turn *t = NULL;
         size_t n;
-        if (!ahead_begin(&b, ahead, 0)) return;
-        CHECK_EQ(qsf_turn_new(b.c, 0, &t, &b.error), QSF_OK);
-        say(&b, t, &a, &with[ahead], 0);
+        ahead_set(&one, ahead ? BATCHES : NOTHING);
+        CHECK_EQ(qsf_seq_truncate(one.c, 0, 0), QSF_OK);
+        CHECK_EQ(qsf_turn_new(one.c, 0, &t, &one.error), QSF_OK);
+        say(&one, t, &a, &with[ahead], 0);
         const int32_t *ids = qsf_turn_tokens(t, &n);
         saved[ahead].len = 0;
-        CHECK_EQ(qsf_session_save(b.c, 0, ids, n, session_write, &saved[ahead], &b.error), QSF_OK);
-        if (ahead) CHECK(ahead_of(&b)->n_flown > ahead_of(&b)->n_taken);
+        CHECK_EQ(qsf_session_save(one.c, 0, ids, n, session_write, &saved[ahead], &one.error), QSF_OK);
+        const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
+        CHECK(!ahead || x->n_flown > x->n_taken);
         qsf_turn_free(t);
-        ahead_end(&b);
     }
     CHECK_EQ(saved[0].len, saved[1].len);
     float *x = session_logits(&saved[0]), *y = session_logits(&saved[1]);
@@ -331,15 +367,16 @@ TEST(sessions_saved_after_an_answer_are_the_same)
 
 /* ---- failures ---- */
 
-enum { SHORT = 5 };
+enum { SHORT = 4 };
 
 /* An answer of a device that is lost after lost_at tokens (SHORT: not at all), or at a call. */
-static uint32_t say_lost(bool ahead, uint32_t lost_at, uint32_t fail_at, said *out)
+static uint32_t say_lost(ahead_kind how, uint32_t lost_at, uint32_t fail_at, said *out)
 {
     const answer a = { .n = SHORT, .logprobs = -1 };
     qsf_turn *t = NULL;
     bench b;
-    if (!ahead_begin(&b, ahead, fail_at)) return 0;
+    if (!ahead_begin(&b, fail_at)) return 0;
+    ahead_set(&b, how);
     const uint32_t calls = broken.calls;
     CHECK_EQ(qsf_turn_new(b.c, 0, &t, &b.error), QSF_OK);
     if (!lost_at) broken.lost = true;
@@ -353,16 +390,16 @@ TEST(a_device_lost_between_two_batches_changes_no_token)
 {
     NEEDS_DEVICE;
     static said right[SHORT + 1], got;
-    for (uint32_t i = 0; i <= SHORT; i++) (void)say_lost(false, i, 0, &right[i]);
-    for (uint32_t i = 0; i <= SHORT; i += 2) {
-        (void)say_lost(true, i, 0, &got);
+    for (uint32_t i = 0; i <= SHORT; i++) (void)say_lost(NOTHING, i, 0, &right[i]);
+    for (uint32_t i = 1; i < SHORT; i++) {
+        (void)say_lost(i % 2 ? BATCHES : COMMANDS, i, 0, &got);
         CHECK(same(&right[i], &got));
     }
-    const uint32_t begin = say_lost(true, SHORT, 0, &got), end = broken.calls;
+    const uint32_t begin = say_lost(BATCHES, SHORT, 0, &got), end = broken.calls;
     printf("      %u calls\n", (unsigned)(end - begin));
-    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 13) {
+    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 29) {
         bool found = false;
-        (void)say_lost(true, SHORT, at, &got);
+        (void)say_lost(BATCHES, SHORT, at, &got);
         for (uint32_t i = 0; i <= SHORT; i++) found |= same(&right[i], &got);
         CHECK(found);
     }
@@ -373,10 +410,12 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     broken_begin();
     RUN(answers_are_the_same_as_without);
-    RUN(other_samplers_are_left_alone);
+    RUN(other_samplers_compute_no_batch_ahead);
+    RUN(commands_of_another_batch_are_dropped);
     RUN(answers_end_early);
     RUN(several_answers_at_once_are_the_same);
     RUN(sessions_saved_after_an_answer_are_the_same);
+    if (one.c) ahead_end(&one);
     RUN(a_device_lost_between_two_batches_changes_no_token);
     broken_end();
     return test_end();
