@@ -5,6 +5,10 @@ import {encoded, listed} from './memory.js';
 import {ADD_SPECIAL, ENDS, EVENT, E_MEMORY, OK, PARSE_SPECIAL, PENDING, WAITING} from './names.js';
 import {answerTexts} from './options.js';
 
+/* Parts of an answer by their events' types. */
+const PARTS = {[EVENT.TEXT]: 'text', [EVENT.REASONING]: 'reasoning', [EVENT.CALL]: 'call',
+  [EVENT.ARGUMENTS]: 'arguments', [EVENT.CALL_END]: 'call-end', [EVENT.CALL_DROPPED]: 'call-dropped',
+  [EVENT.CALL_CUT]: 'call-cut'};
 const LOGPROBS = 101;           /* QSF_LOGPROBS_MOST, and the token's own */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
@@ -22,8 +26,9 @@ const breathe = (() => {
 /* Local time. */
 const wallSeconds = () => Math.floor(Date.now() / 1000) - 60 * new Date().getTimezoneOffset();
 /* A template's inputs besides messages, by the engine's names. */
-const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) => [['chat-template', template],
-  ['tools', tools], ['documents', documents], ['template-kwargs', chatTemplateKwargs],
+const chatTexts = ({template, tools, documents, chatTemplateKwargs, continueFinalMessage} = {}) => [
+  ['chat-template', template], ['tools', tools], ['documents', documents],
+  ['template-kwargs', chatTemplateKwargs], ['continue-final-message', continueFinalMessage || undefined],
   ['now', wallSeconds()]];
 
 export class Conversation {
@@ -153,8 +158,9 @@ export class Conversation {
   }
   #leaveGpu() {
     this.#warn(`${this.#gpu.about(this.#context).reason}; all layers are on the CPU now`);
-    this.#gpu = undefined;
+    this.withoutGpu();
   }
+  withoutGpu() { this.#gpu = undefined; }
   async #pause() {
     if (performance.now() - this.#breathed < YIELD_MS) return;
     await breathe();
@@ -207,21 +213,38 @@ export class Conversation {
       tell(done, done === total ? layers : 0);          // the next batch begins
     }
   }
-  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. */
-  #parts(whole) {
-    const parts = {text: '', reasoning: '', calls: []};
-    const text = () => this.#memory.textOf(this.#answer, 'event');
+  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. listed:
+   * also all parts in their order. */
+  #parts(whole, listed) {
+    const parts = {text: '', reasoning: '', calls: []}, order = [];
+    const memory = this.#memory, text = () => memory.textOf(this.#answer, 'event');
     for (let type; (type = this.#x.qsf_flat_answer_event(this.#answer));) {
-      if (type === EVENT.TEXT || type === EVENT.CALL_CUT) parts.text += text();
-      else if (type === EVENT.REASONING) parts.reasoning += text();
-      else if (type === EVENT.CALL_END)
+      const part = {type: PARTS[type]};
+      if (type === EVENT.TEXT || type === EVENT.REASONING) parts[part.type] += part.text = text();
+      else part.index = memory.number(this.#answer, 'call');
+      if (type === EVENT.CALL)
+        Object.assign(part, {id: memory.textOf(this.#answer, 'eventId'), name: text()});
+      if (type === EVENT.ARGUMENTS) part.text = text();
+      if (type === EVENT.CALL_END)
         parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
+      order.push(part);
     }
-    return parts;
+    return listed ? {...parts, parts: order} : parts;
   }
   #message() {
     const message = this.#memory.textOf(this.#answer, 'message');
     return JSON.parse(message ?? this.#memory.check(E_MEMORY, this.#answer));
+  }
+  /* The answer as a message, and a call that its end cut off. */
+  #whole(content, calls) {
+    const message = this.#message(), cut = message.tool_calls?.find(call => call.unfinished);
+    delete message.tool_calls;
+    if (content) message.content = content;
+    else if (cut && !calls.length) message.content = '';
+    if (calls.length) message.tool_calls = calls;
+    if (!cut) return {message};
+    const {unfinished, ...partial} = cut;
+    return {message, partial};
   }
   /* The log probabilities of the last piece's token and of the most likely ones; undefined: not
    * requested. */
@@ -253,8 +276,8 @@ export class Conversation {
    * answer as a message.
    */
   async * generate(asked, options, signal, progress) {
-    const {logprobs, apart} = options, calls = [];
-    let all = '';
+    const {logprobs, apart, listed} = options, calls = [], began = performance.now();
+    let all = '', started;
     try {
       this.#prompted(asked, options);
       this.adapt(options.uses);
@@ -262,22 +285,20 @@ export class Conversation {
       this.#shape(options);
       this.#memory.check(this.#x.qsf_flat_answer_begin(this.#answer), this.#answer);
       await this.#prompt(signal, progress);
+      const read = performance.now(), number = name => this.#memory.number(this.handle, name);
+      started = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
       for (;;) {
         while (this.#next() === PENDING) await this.#compute(signal);
         const id = this.#memory.number(this.#answer, 'token');
         const end = ENDS[this.#memory.number(this.#answer, 'end')];
-        const piece = {id: end ? undefined : id, ...this.#parts(calls.length),
-          ...(logprobs && !end && {logprobs: this.#logprobs()})};
+        const piece = {id: end ? undefined : id, ...this.#parts(calls.length, listed), began: started,
+          ...(logprobs && !end && {logprobs: this.#logprobs()}),
+          ...(end && {answerMs: performance.now() - read})};
+        started = undefined;
         calls.push(...piece.calls);
         all += piece.text;
-        if (!end || piece.text || piece.reasoning || piece.calls.length) yield piece;
-        if (end) {
-          if (!apart) return {end};
-          const message = this.#message();
-          delete message.tool_calls;            // one may be unfinished: that is text
-          if (all) message.content = all;
-          return {end, message: calls.length ? {...message, tool_calls: calls} : message};
-        }
+        yield piece;
+        if (end) return apart ? {end, ...this.#whole(all, calls)} : {end};
         await this.#pause();
         if (signal.aborted) throw signal.error;
       }

@@ -7,6 +7,7 @@ import {availableParallelism} from 'node:os';
 import {fileURLToPath} from 'node:url';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
+import {folder} from './folder.js';
 import {moduleAt} from './paths.js';
 
 export function openPath(path) {
@@ -96,4 +97,6 @@ export const nodeHost = ({wasmPaths, gpu} = {}) => ({
   canShare: true,
   processors: availableParallelism(),
   gpu: () => gpuOf(gpu),
+  runtime: `${process.release.name} ${process.version}`,
+  backend: folder,
 });

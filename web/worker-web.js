@@ -49,6 +49,8 @@ const engine = wasmPaths => serve({
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
   gpu: () => navigator.gpu,
+  runtime: navigator.userAgent,
+  backend: opfs,
 });
 const reader = () => serveReader({
   post: (message, transfer = []) => postMessage(message, transfer),

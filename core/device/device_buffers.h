@@ -57,6 +57,7 @@ typedef struct qsf_device_batch {
     uint32_t n;                 /* rows */
     uint32_t groups;            /* of rows of one sequence: a prompt's attention; 0: in chunks */
     uint32_t chunks, blocks;    /* of attention; blocks of one */
+    struct qsf_device_loras *loras;     /* adapters that rows use; NULL: none do */
 } qsf_device_batch;
 
 typedef struct qsf_device_buffers {

@@ -5,6 +5,7 @@
  * twice: before the first layer that is on the device, and after the last one.  On a host that must
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
+#include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
 #include "model/part.h"
@@ -252,6 +253,7 @@ static qsf_status tokens_there(device_executor *e, qsf_error *err)
     uint32_t *ids = e->words;
     qsf_status st = upload_places(e, err);
     if (!st) st = qsf_device_angles_write(e, batch->n, err);
+    if (!st) st = qsf_device_adapters_batch(e, err);
     for (uint32_t r = 0; r < batch->n; r++) ids[r] = (uint32_t)batch->rows[r].token;
     if (!st) st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_IDS], 0, ids, 4 * (size_t)batch->n, err);
     e->n_list = e->n_sent = 0;
@@ -270,7 +272,7 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
     copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err))) return st;
-    if ((st = qsf_device_angles_write(e, at.n, err))) return st;
+    if ((st = qsf_device_angles_write(e, at.n, err)) || (st = qsf_device_adapters_batch(e, err))) return st;
     e->here = true;
     e->n_list = e->n_sent = 0;
     return QSF_OK;
@@ -285,7 +287,7 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
     if (st || (st = qsf_device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
-        if (!qsf_all_finite(x, cols))
+        if (!e->trial_times && !qsf_all_finite(x, cols))
             return qsf_fail(err, QSF_E_CORRUPT, "its values of layers %u to %u are not finite",
                             (unsigned)e->first, (unsigned)layer);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
@@ -305,6 +307,8 @@ qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
     const qsf_device_batch *is = &b->set, *new = &e->batch;
+    const qsf_status st = qsf_device_loras_numbers(b, &e->loras, new->n, err);
+    if (st) return st;
     if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
         if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
@@ -369,11 +373,15 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
     if (!e->all_ready) e->all_ready = layers_ready(e);
+    if (e->batch.loras && (st = qsf_device_adapters_layer(e, l, err))) return st;
     if ((st = append_layer(e, l, err))) return st;
-    if (number + 1 < e->end) return begin_early(e, err);
+    for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
+    if (st) return st;
+    if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
     if ((st = qsf_device_batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
-    if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
+    if (ends && e->head.here && e->c->batch.n_asked && !qsf_device_adapters_head(e))
+        return QSF_OK;                                                      /* the head comes with them */
     if ((st = submit_listed(e, err))) return st;
     if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
     return rows_back(e, number, err);
@@ -501,46 +509,6 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
     return on_device(x)->cpu_does->logits_more(on_device(x)->cpu, i, mask, err);
 }
 
-/* Candidates are the device's: the logits that they stand for come here while it works. */
-static qsf_status few_become_rows(device_executor *e, qsf_error *err)
-{
-    qsf_status st = QSF_OK;
-#if !defined(QSF_NO_CANDIDATES)
-    qsf_batch_state *now = &e->c->now;
-    qsf_rows rows;
-    if (now->active || !now->candidates) return QSF_OK;
-    if ((st = device_logits(e, &rows, err))) return st;
-    now->rows[QSF_ROWS_LOGITS] = rows;
-    now->candidates = NULL;
-#else
-    (void)e, (void)err;
-#endif
-    return st;
-}
-
-/* Sequences with state cannot be computed again, and the device has nothing wrong. */
-static qsf_status sequences_can_move(const device_executor *e, qsf_error *err)
-{
-    for (uint32_t s = 0; e->base.state_bytes && s < e->c->o.n_seqs; s++)
-        if (e->c->tables.seqs[s].n)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU, and sequences "
-                            "of this model cannot move there: empty them first");
-    return QSF_OK;
-}
-
-static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
-{
-    device_executor *e = on_device(x);
-    qsf_status st;
-    if (set->n && e->d) {
-        if ((st = few_become_rows(e, err)) || (st = sequences_can_move(e, err))) return st;
-        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
-        if ((st = qsf_device_fall(e, err))) return st;
-        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
-    }
-    return e->cpu_does->adapters_put(e->cpu, set, err);
-}
-
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
     if (!done) qsf_device_ahead_drop(on_device(x));
@@ -552,7 +520,7 @@ static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 const qsf_executor_table qsf_device_executor_table = {
     device_plan, NULL, device_done,
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
-    device_adapters_put,
+    qsf_device_adapters_put,
     device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 #if !defined(QSF_NO_CANDIDATES)

@@ -7,6 +7,7 @@
 #include "device/device_candidates.h"
 #include "device/device_choose.h"
 #include "device/device_embedding.h"
+#include "device/device_lora.h"
 #include "device/device_ready.h"
 #include "device/replay.h"
 
@@ -26,7 +27,9 @@ struct device_executor {
     qsf_device_ahead    ahead;
     qsf_device_ready    ready;
     qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* of the batch, so far (qsf_device_list_room) */
+    qsf_device_loras    loras;          /* adapters that are there */
+    qsf_device_dispatch *list;          /* [n_room] of the batch, so far */
+    uint64_t            n_room;
     size_t              n_list, n_sent; /* listed, and submitted */
     bool                all_ready;      /* no layer is still to be made */
     float              *rows;           /* [rows][ld] on their way */
@@ -45,6 +48,7 @@ struct device_executor {
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;
     qsf_device_batch    batch;
 };
@@ -52,7 +56,9 @@ struct device_executor {
 /* Dispatches of a batch, at most. */
 static inline uint64_t qsf_device_list_room(const device_executor *e)
 {
-    return (uint64_t)(e->end - e->first + 2) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+    uint64_t n = (uint64_t)(e->end - e->first + 2) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+    for (uint32_t i = 0; i < e->loras.n; i++) n += e->loras.list[i]->most;
+    return n;
 }
 
 /* The numbers of all layers that are there, for this batch. */

@@ -274,6 +274,14 @@ static void step_experts(qsf_device_maker *k, const expert_product *p)
         step_part(k, p, vectors, first, first + n);
         first += k->compiles ? left : n;
     }
+    qsf_device_site *site = qsf_device_site_new(k);
+    if (!site) return;
+    site->n = 1;
+    site->kinds[0] = p->kind;
+    site->experts = true;
+    site->hidden = p->down;
+    site->to = p->to;
+    site->ld = p->y_ld;
 }
 
 /* ---- rows of slots ---- */

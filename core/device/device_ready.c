@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_ready.h"
 
+#include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
 
@@ -13,7 +14,7 @@ void qsf_device_ready_drop(device_executor *e)
     e->ready.commands = 0;
 }
 
-/* Whether the rows' next positions are in the same blocks, as chunks of attention depend on them. */
+/* Whether the rows' next positions are in the same blocks: chunks of attention depend on them. */
 static bool ready_blocks(const device_executor *e)
 {
     const qsf_batch *batch = &e->c->batch;
@@ -26,8 +27,9 @@ qsf_status qsf_device_ready_make(device_executor *e, qsf_error *err)
 {
     qsf_device_ready *x = &e->ready;
     const qsf_device *d = e->d;
-    if (d->size < sizeof *d || !d->encode || x->off || x->commands || !x->whole || !e->all_ready) return QSF_OK;
-    if (e->ahead.flies || e->batch.n > READY_ROWS || !ready_blocks(e)) return QSF_OK;
+    if (d->size < sizeof *d || !d->encode || x->off) return QSF_OK;
+    if (x->commands || !x->whole || !e->all_ready) return QSF_OK;
+    if (e->ahead.flies || e->batch.loras || e->batch.n > READY_ROWS || !ready_blocks(e)) return QSF_OK;
     x->batch = e->batch;
     x->n_list = e->n_list;
     x->n_head = e->head.n;
@@ -43,7 +45,7 @@ static bool ready_fits(const device_executor *e, bool hidden, bool few)
     const qsf_batch *batch = &e->c->batch;
     if (!x->commands || hidden || e->embeds != x->embeds || few != x->few) return false;
     if (batch->n != x->batch.n || batch->n_asked != batch->n || x->n_head != batch->n) return false;
-    if (e->head.first || e->head.n != batch->n || e->c->lora.n_used) return false;
+    if (e->head.first || e->head.n != batch->n || e->batch.loras || qsf_device_adapters_head(e)) return false;
     return e->batch.chunks == x->batch.chunks && e->batch.blocks == x->batch.blocks
         && e->batch.groups == x->batch.groups;
 }

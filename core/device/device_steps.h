@@ -124,6 +124,17 @@ void  qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qs
                              float times);
 /* The last product of a part: its output. */
 void  qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias);
+/* Adapters may add to the products of the step that was appended last.  The caller fills in the
+ * rest; NULL: nothing is to be filled in. */
+qsf_device_site *qsf_device_site_new(qsf_device_maker *k);
+/* How K is cut: few and long rows need more slices to occupy a GPU. */
+void  qsf_device_product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused);
+/* Writes bytes to a buffer, piece by piece. */
+qsf_status qsf_device_upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t at, const void *from,
+                             uint64_t bytes, qsf_error *err);
+/* The dispatch of a step for a batch; variant: of products. */
+qsf_status qsf_device_step_dispatch(qsf_device_buffers *b, qsf_device_step *s, const qsf_device_batch *batch,
+                                    uint32_t variant, qsf_device_dispatch *out, qsf_error *err);
 /* The pipeline of a product's variant (QSF_DEVICE_VARIANTS). */
 qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s, uint32_t variant,
                                        qsf_error *err);

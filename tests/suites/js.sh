@@ -53,7 +53,7 @@ export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_SERVE Q
     QSF_TEST_WASM QSF_TEST_CHROMIUM
 rm -rf "$QSF_TEST_WORK"
 mkdir -p "$QSF_TEST_WORK"
-if [ "$name" = gpu.node ] && sh tests/web/gpu.sh env true; then
+if { [ "$name" = gpu.node ] || [ "$name" = trials.node ]; } && sh tests/web/gpu.sh env true; then
     exec sh tests/web/gpu.sh env node --test --test-reporter=spec "js/test/$name.test.js"
 fi
 exec node --test --test-reporter=spec "js/test/$name.test.js"

@@ -9,9 +9,13 @@
 #include "engine_bench.h"
 #include "memfile.h"
 
-enum { MOST = 60, PROMPT = 12 };
+/* Answers of more than six tokens end in the second block. */
+enum { MOST = 60, PROMPT = 26 };
 
-static const int32_t prompt[PROMPT] = { 70, 103, 97, 200, 5, 31, 256, 11, 88, 140, 9, 64 };
+static const int32_t prompt[PROMPT] = {
+    70, 103, 97, 200, 5, 31, 256, 11, 88, 140, 9, 64, 33, 7, 121, 119, 250, 41, 3, 68, 90, 15, 177,
+    54, 8, 101,
+};
 
 /* How a turn runs, and what comes of it. */
 typedef struct answer {
@@ -165,10 +169,10 @@ TEST(answers_are_the_same_as_without)
 {
     NEEDS_DEVICE;
     static const answer list[] = {
-        { .n = 8, .logprobs = -1, .temperature = 0.8f, .min_p = 0.05f },
-        { .n = 7, .logprobs = 3, .temperature = 1.5f, .top_k = 60 },
-        { .n = 6, .logprobs = QSF_LOGPROBS_MOST },      /* whole rows of logits */
-        { .n = 24, .logprobs = -1 },                    /* from one block into the next */
+        { .n = 5, .logprobs = -1, .temperature = 0.8f, .min_p = 0.05f },
+        { .n = 5, .logprobs = 3, .temperature = 1.5f, .top_k = 60 },
+        { .n = 4, .logprobs = QSF_LOGPROBS_MOST },      /* whole rows of logits */
+        { .n = 9, .logprobs = -1 },                     /* from one block into the next */
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
         answers(&list[i], 1, BATCHES);
@@ -186,7 +190,7 @@ TEST(other_samplers_compute_no_batch_ahead)
 {
     NEEDS_DEVICE;
     static const answer list[] = {
-        { .n = 6, .logprobs = -1, .repeat = 1.3f }, { .n = 24, .logprobs = -1, .callback = true },
+        { .n = 4, .logprobs = -1, .repeat = 1.3f }, { .n = 9, .logprobs = -1, .callback = true },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
         answers(&list[i], 1, BATCHES);
@@ -299,8 +303,8 @@ TEST(several_answers_at_once_are_the_same)
         ahead_set(&one, k);
         for (int i = 0; i < TURNS; i++) CHECK_EQ(qsf_seq_truncate(one.c, i, 0), QSF_OK);
         say_together(&one, list, out[k]);
-        CHECK(k == BATCHES ? e->ahead.n_taken >= 4 : e->ahead.n_flown == 0);
-        CHECK(k == NOTHING ? e->ready.n_made == 0 : k == BATCHES || e->ready.n_taken >= 4);
+        CHECK(k == BATCHES ? e->ahead.n_taken >= 2 : e->ahead.n_flown == 0);
+        CHECK(k == NOTHING ? e->ready.n_made == 0 : k == BATCHES || e->ready.n_taken >= 2);
         for (int i = 0; i < TURNS; i++) {
             CHECK_EQ(out[k][i].n, list[i].n);
             CHECK(same(&out[0][i], &out[k][i]));
@@ -343,7 +347,7 @@ static float *session_logits(const session_bytes *s)
 TEST(sessions_saved_after_an_answer_are_the_same)
 {
     NEEDS_DEVICE;
-    const answer a = { .n = 9, .logprobs = -1, .cancel_at = 4 };
+    const answer a = { .n = 9, .logprobs = -1, .cancel_at = 3 };
     static session_bytes saved[2];
     for (int ahead = 0; ahead < 2; ahead++) {
         qsf_turn *t = NULL;
@@ -367,7 +371,7 @@ TEST(sessions_saved_after_an_answer_are_the_same)
 
 /* ---- failures ---- */
 
-enum { SHORT = 4 };
+enum { SHORT = 3 };
 
 /* An answer of a device that is lost after lost_at tokens (SHORT: not at all), or at a call. */
 static uint32_t say_lost(ahead_kind how, uint32_t lost_at, uint32_t fail_at, said *out)
@@ -397,7 +401,7 @@ TEST(a_device_lost_between_two_batches_changes_no_token)
     }
     const uint32_t begin = say_lost(BATCHES, SHORT, 0, &got), end = broken.calls;
     printf("      %u calls\n", (unsigned)(end - begin));
-    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 29) {
+    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 53) {
         bool found = false;
         (void)say_lost(BATCHES, SHORT, at, &got);
         for (uint32_t i = 0; i <= SHORT; i++) found |= same(&right[i], &got);
