@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_candidates.h"
 
-enum { KEPT = QSF_DEVICE_KEPT, LAST = 16 /* bytes of a buffer that no rule writes to */ };
+enum { KEPT = QSF_DEVICE_KEPT, RULE_LAST = 16 /* bytes of a buffer that no rule writes to */ };
 
 /* ---- buffers ---- */
 
@@ -28,7 +28,7 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
     if (!st) st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
     if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
     if (!st && c->chooses) st = qsf_device_buffer_new(b, rules_bytes(l->rows), &c->rules, err);
-    if (!st && c->chooses) st = qsf_device_buffer_new(b, LAST, &c->last, err);
+    if (!st && c->chooses) st = qsf_device_buffer_new(b, RULE_LAST, &c->last, err);
     if (st) return st;
     c->words = qsf_alloc(b->platform, records_bytes(l->rows), "candidates", err);
     c->found = qsf_alloc_array(b->platform, l->rows, sizeof *c->found, "candidates", err);
@@ -42,7 +42,7 @@ static uint32_t choice_ranges(const qsf_device_candidates *c, const qsf_device_b
 {
     to[0] = (qsf_device_range){ c->rules, 0, rules_bytes(rows) };
     to[1] = (qsf_device_range){ b->of[QSF_DEVICE_IDS], 0, b->bytes[QSF_DEVICE_IDS] };
-    to[2] = (qsf_device_range){ c->last, 0, LAST };
+    to[2] = (qsf_device_range){ c->last, 0, RULE_LAST };
     return 3;
 }
 

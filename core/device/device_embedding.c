@@ -45,7 +45,7 @@ static qsf_status embed_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint
     return QSF_OK;
 }
 
-static void list_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t first)
+static void list_matrix_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t first)
 {
     static const qsf_device_own does = { NULL, embed_dispatch };
     const float scale = k->b->source->hp.embd_scale;
@@ -72,10 +72,10 @@ static void list_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t first)
 static void embedding_list(qsf_device_maker *k)
 {
     const qsf_matrix *m = &k->w->m[QSF_K_TOKEN_EMBD];
-    const uint32_t rows = qsf_device_part_rows(k->b, m);
+    const uint32_t rows = qsf_device_matrix_rows(k->b, m);
     for (uint32_t at = 0; at < m->t.rows; at += rows) {
-        const qsf_matrix part = qsf_device_part(m, at, rows, !k->compiles);
-        list_part(k, &part, at);
+        const qsf_matrix part = qsf_device_matrix_part(m, at, rows, !k->compiles);
+        list_matrix_part(k, &part, at);
     }
     if (k->w->v[QSF_K_TOKEN_NORM])
         qsf_device_add_norm(k, "embedding norm", QSF_DEVICE_X, k->b->source->hp.n_embd, k->b->ld,

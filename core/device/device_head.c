@@ -32,13 +32,13 @@ static uint64_t strip_bytes(const qsf_matrix *m)
 }
 
 /* Parts of the matrix that the device can bind, at most. */
-uint32_t qsf_device_part_rows(const qsf_device_buffers *b, const qsf_matrix *m)
+uint32_t qsf_device_matrix_rows(const qsf_device_buffers *b, const qsf_matrix *m)
 {
     const uint64_t strips = QSF_MAX(b->d->info->max_binding / strip_bytes(m), 1);
     return (uint32_t)QSF_MIN(strips * QSF_TILE_ROWS, m->t.rows);
 }
 
-qsf_matrix qsf_device_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data)
+qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data)
 {
     qsf_matrix part = *m;
     part.t.rows = QSF_MIN(rows, m->t.rows - at);
@@ -55,18 +55,18 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
     if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
-    return qsf_ceil_div(w->m.t.rows, qsf_device_part_rows(b, &w->m)) <= QSF_DEVICE_WEIGHTS;
+    return qsf_ceil_div(w->m.t.rows, qsf_device_matrix_rows(b, &w->m)) <= QSF_DEVICE_WEIGHTS;
 }
 
 static void head_list(qsf_device_maker *k, const head_weights *w)
 {
-    const uint32_t rows = qsf_device_part_rows(k->b, &w->m);
+    const uint32_t rows = qsf_device_matrix_rows(k->b, &w->m);
     qsf_device_rows in = { .name = "final norm", .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
                            .ld = k->b->ld };
     qsf_device_set_norm(k, &in, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS);
     qsf_device_add_input_of(k, in, &w->m);
     for (uint32_t at = 0; at < w->m.t.rows; at += rows) {
-        const qsf_matrix part = qsf_device_part(&w->m, at, rows, !k->compiles);
+        const qsf_matrix part = qsf_device_matrix_part(&w->m, at, rows, !k->compiles);
         const qsf_device_to to = { QSF_DEVICE_LOGITS, k->b->head_ld, at, false, w->scaled, 1 };
         qsf_device_step_matrix(k, "head", &part, w->bias && !k->compiles ? w->bias + at : w->bias, &to);
     }

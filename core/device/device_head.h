@@ -14,8 +14,8 @@ typedef struct qsf_device_head {
 
 /* Rows of a part of the matrix, as the device can bind it; the part from row `at` on.  data: the
  * matrix is not only described. */
-uint32_t   qsf_device_part_rows(const qsf_device_buffers *b, const qsf_matrix *m);
-qsf_matrix qsf_device_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data);
+uint32_t   qsf_device_matrix_rows(const qsf_device_buffers *b, const qsf_matrix *m);
+qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data);
 
 /* Decides whether the device computes the head (h->here), makes room for logits, [n_logits][ld],
  * and begins to compile its pipelines. */
