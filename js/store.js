@@ -309,7 +309,9 @@ export class Store {
         continue;
       }
       try {
-        await this.remove(key);
+        const allow = await this.#backend.unused(key);
+        if (!allow) throw new Error('a model is loaded from it');
+        await this.remove(key).finally(allow);
         freed += size;
       } catch (error) {
         if (url !== undefined)

@@ -215,6 +215,8 @@ describe('the limit of the cache', () => {
     assert.equal(await names(), '/a,/c');
     await cache.limit(1.5 * MB);
     assert.equal(await names(), '/a');
+    await assert.rejects(cache.delete(`${url}/a`), code('BUSY', /in use/));
+    assert.equal(await cache.delete(), 0);
     const {info} = await visit(`${url}/d`);
     assert.match(info.warnings.join(), /not stored: not enough space/);
     await first.dispose();
