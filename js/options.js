@@ -94,6 +94,8 @@ const OPTIONS = {
   loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, ignoreQuery: QUERY, timeout: TIMEOUT, signal},
 };
 
+/** The names of a call's options. */
+export const optionNames = call => Object.keys(OPTIONS[call]);
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
