@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 import {parseArgs} from 'node:util';
 import {CONTEXT} from './context_options.js';
-import {load} from './node.js';
+import {cache, load} from './node.js';
 
 const HEADS = CONTEXT.head.words.join(', ');
 const HELP = `Runs a language model from a QSF or GGUF file.
@@ -31,6 +31,8 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   --early-exit F          skip to the last layers once the hidden state has settled: cosine 0.9 to 0.99
   --head-topk WHICH       rows of the output head to compute: ${HEADS} (${CONTEXT.head.value})
   --check WHEN            verify checksums of layers on the first or on every read: first, every (first)
+  --list                  list the cached models
+  --delete URL            delete a cached model, as --list shows it; all: all of them
   --ids                   print the answer's token ids as JSON
   -v, --verbose           print what runs, and how fast
 `;
@@ -51,6 +53,7 @@ function arguments_() {
       prompt: {type: 'string', short: 'p'}, system: {type: 'string', short: 's'}, raw: {type: 'boolean'},
       'max-tokens': {type: 'string', short: 'n', default: '256'},
       temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, ids: {type: 'boolean'},
+      list: {type: 'boolean'}, delete: {type: 'string'},
       verbose: {type: 'boolean', short: 'v'}, help: {type: 'boolean', short: 'h'},
       ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
     }});
@@ -60,7 +63,37 @@ function arguments_() {
   }
 }
 
+/* The calls without a model. */
+async function manage({list, delete: url}) {
+  const megabytes = bytes => `${(bytes / 1e6).toFixed(1)} MB`;
+  if (url !== undefined)
+    process.stdout.write(`${megabytes(await cache.delete(url === 'all' ? undefined : url))} freed\n`);
+  for (const entry of list ? await cache.list() : []) {
+    const part = entry.complete ? '' : `, ${megabytes(entry.stored)} of them so far`;
+    process.stdout.write(`${entry.url}  ${megabytes(entry.length)}${part}\n`);
+  }
+}
+
+/* A download's progress on a line of its own. */
+let shown = false;
+function progress({phase, loaded, total, joined}) {
+  if (!process.stderr.isTTY || phase !== 'load' || !total) return;
+  const part = `${(100 * loaded / total).toFixed(0)}% of ${(total / 1e6).toFixed(0)} MB`;
+  process.stderr.write(loaded < total ? `\rloading ${part}${joined ? ', by another process' : ''}\x1b[K`
+    : shown ? '\r\x1b[K' : '');
+  shown = loaded < total;
+}
+
 const {values: o, positionals: [model]} = arguments_();
+if (!o.help && (o.list || o.delete !== undefined)) {
+  try {
+    await manage(o);
+    process.exit(0);
+  } catch (error) {
+    process.stderr.write(`error: ${error.message}\n`);
+    process.exit(1);
+  }
+}
 if (o.help || !model || o.prompt === undefined) {
   (o.help ? process.stdout : process.stderr).write(HELP);
   process.exit(o.help ? 0 : 2);
@@ -71,7 +104,8 @@ let m;
 try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
   m = await load(model, {kvMayDrop: true,
-    ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
+    ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal,
+    onProgress: progress});
   const ids = [];
   const options = {maxTokens: numberOr(o['max-tokens']), temperature: numberOr(o.temp),
     seed: numberOr(o.seed), signal: stop.signal, onToken: id => ids.push(id)};

@@ -94,9 +94,9 @@ export class Download {
 
   /**
    * store: a Store, or undefined; key: the URL that it knows the file by; joined: see Store; how:
-   * load()'s cache; header: only the description will be
-   * read; memory: the budget in MB, 0 for none; sha256, length: of the file, if they are known;
-   * sum(): what Sha256 is; further options are Remote's. Resolves when the file's length is known.
+   * load()'s cache; header: only the description will be read; memory: the budget in MB, 0 for
+   * none; sha256, length: of the file, if they are known; sum(): what Sha256 is; further options
+   * are Remote's. Resolves when the file's length is known.
    */
   static async open(url, {store, how, header, key = url, joined, ...options}) {
     const self = new Download(url, {how, ...options}), {signal, warn} = options;

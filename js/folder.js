@@ -62,8 +62,9 @@ function clear(lock) {
   try {
     writeFileSync(taking, '', {flag: 'wx'});
   } catch {
-    try { if (Date.now() - statSync(taking).mtimeMs > TAKING_MS) unlinkSync(
-      taking); } catch { /* it ended */ }
+    try {
+      if (Date.now() - statSync(taking).mtimeMs > TAKING_MS) unlinkSync(taking);
+    } catch { /* it ended */ }
     return;
   }
   try {
@@ -113,8 +114,8 @@ export async function folder(path = cacheFolder()) {
       }
     },
     async unused(key) {
-      const all = (await readdir(path)).filter(name => name.startsWith(`${key}.use-`)).map(name => join(path,
-        name));
+      const names = (await readdir(path)).filter(name => name.startsWith(`${key}.use-`));
+      const all = names.map(name => join(path, name));
       if (all.some(isHeld)) return undefined;
       for (const left of all) await rm(left, {force: true});
       return () => {};

@@ -354,7 +354,7 @@ export class Remote {
         limit = (end ?? this.known?.length ?? Infinity) - at;
       }
     } else if (status === 200) {
-      const isHidden = response.type === 'cors';
+      const isHidden = IN_PAGE && response.type === 'cors';
       const sent = encoding || (isHidden && this.#isUnsized) ? undefined : text('content-length');
       if (sent !== undefined) now.length = Number(sent);
       if (end !== undefined && !whole)

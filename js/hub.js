@@ -54,11 +54,11 @@ export function ordered(all) {
  * hubUrl, hubToken, headers, fetch, timeout, signal, memory, contextLength: load()'s options.
  * tools: env, the
  * variables of the environment; deviceBytes, what a model may take here; estimate(place, more), as
- * estimate() for a place with other options; stored(url), whether that file is stored completely.
+ * estimate() for a place with other options; cache, the package's.
  */
 export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, contextLength, env = {},
   deviceBytes,
-  estimate, stored}) {
+  estimate, cache}) {
   const base = address(hubUrl ?? (env.QSF_HUB || env.HF_ENDPOINT || HUB));
   const token = hubToken ?? (env.HF_TOKEN || undefined);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(String(token)))
@@ -141,10 +141,12 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
     const url = named.file && urlOf(named, named.file);
     const isAway = /: no connection|: no answer|answered (429|5)/.test(error.message);
     if (error.code !== 'HTTP' || !isAway) throw error;
-    const kept = await stored?.(url ?? `${base}/${named.repo}/resolve/${encodeURIComponent(named.revision)}/`,
-      named.label && (path => labelOf(path).toLowerCase() === named.label.toLowerCase()));
-    if (!kept) throw error;
-    return {url: kept};
+    const start = url ?? `${base}/${named.repo}/resolve/${encodeURIComponent(named.revision)}/`;
+    const isNamed = path => !named.label || labelOf(path).toLowerCase() === named.label.toLowerCase();
+    const all = (await cache.list().catch(() => [])).filter(entry => entry.complete
+      && entry.url.startsWith(start) && isNamed(entry.url.slice(start.length)));
+    if (!all.length) throw error;
+    return {url: all.sort((a, b) => b.fetched - a.fetched)[0].url};
   }
 
   const budget = memory > 0 ? Math.min(memory * 1e6, MODULE_BYTES) : Math.min(deviceBytes, MODULE_BYTES);

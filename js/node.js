@@ -8,9 +8,8 @@ import {Worker} from 'node:worker_threads';
 import {QsfError, refuse} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
-import {requested} from './requests.js';
+import {lateCache, requested} from './requests.js';
 import {addressed} from './paths.js';
-import {cacheOver, storedIn} from './store.js';
 
 export {QsfError} from './errors.js';
 
@@ -94,7 +93,7 @@ async function place(given) {
 }
 
 /** @type {import('./index.d.ts').cache} */
-export const cache = cacheOver(folder, url => new URL(url).href);
+export const cache = lateCache(folder, url => new URL(url).href);
 
 /* The drive letter of a Windows path is not a scheme. */
 function absolute(text) {
@@ -121,7 +120,7 @@ async function begin(how, from, options) {
   const start = () => startWorker(all);
   const estimated = (where, {onProgress, ...others}) => estimateIn(start, where, others);
   const {options: rest, place: placed, estimate: ofHub} = requested(all, place, {env: process.env,
-    deviceBytes: 0.7 * totalmem(), estimate: estimated, stored: storedIn(cache)});
+    deviceBytes: 0.7 * totalmem(), estimate: estimated, cache});
   return (how === estimateIn && await ofHub?.(from)) || how(start, from, rest, placed);
 }
 /** @type {import('./index.d.ts').load} */

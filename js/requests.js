@@ -41,3 +41,8 @@ export function requested(given, place, tools) {
     estimate: async from => (isNamed(from) ? (await hub()).estimate(String(from)) : undefined),
   };
 }
+
+const CALLS = ['list', 'validate', 'delete', 'usage', 'limit', 'persist'];
+/** See cacheOver() in cache.js. */
+export const lateCache = (...over) => Object.fromEntries(CALLS.map(name =>
+  [name, async (...given) => (await import('./cache.js')).cacheOver(...over)[name](...given)]));

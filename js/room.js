@@ -2,12 +2,13 @@
  * SPDX-License-Identifier: MIT
  *
  * When a file was used last, and the limit, are in names of empty files: any page or process can
- * set
- * them, at any time, and no two can spoil them. */
+ * set them, at any time, and no two can spoil them. */
 
-const LIMIT = 'limit-', STEP_MS = 60_000;
+export const LIMIT = 'limit-';
+const STEP_MS = 60_000;
 
-const mark = async (backend, begin, value) => {
+/** Makes the file BEGIN-VALUE the only one with that beginning. */
+export const mark = async (backend, begin, value) => {
   const name = `${begin}${value}`;
   await backend.mark(name);
   for (const other of await backend.names())
@@ -32,28 +33,13 @@ export class Room {
     this.#store = store;
   }
 
-  async #most() { return marked(await this.#backend.names(), LIMIT) || Infinity; }
-
-  /** {used, limit, free}: bytes; entries: the store's. */
-  async usage(entries) {
-    const used = entries.reduce((sum, {size}) => sum + size, 0), limit = await this.#most();
-    const free = await this.#backend.room();
-    return {used, limit, free: Math.max(0, Math.min(free, limit - used))};
-  }
-  async limit(bytes, entries) {
-    if (bytes === Infinity) {
-      for (const name of await this.#backend.names()) if (name.startsWith(LIMIT)) await this.#backend.remove(
-        name);
-      return;
-    }
-    await mark(this.#backend, LIMIT, Math.max(1, Math.floor(bytes)));
-    await this.make(0, entries).catch(() => {});        // those in use stay
-  }
+  /** The limit in bytes. */
+  async most() { return marked(await this.#backend.names(), LIMIT) || Infinity; }
 
   /** Removes files until this many bytes more may be kept. If all of them together are too few,
    * none is removed. */
   async make(bytes, entries) {
-    const names = await this.#backend.names(), limit = await this.#most();
+    const names = await this.#backend.names(), limit = await this.most();
     let used = entries.reduce((sum, {size}) => sum + size, 0), free = await this.#backend.room();
     const spare = bytes && bytes * 1.02 + (1 << 20);
     const isEnough = freed => free + freed >= spare && used - freed + bytes <= limit;

@@ -6,10 +6,8 @@
  * many of its bytes are here. It is written before the bytes, and again after bytes have reached
  * the disk: what it promises is there, whenever a page or a process ends. It has two places that
  * are written in turn, so that one of them is whole. */
-import {cacheUrl} from './cache_key.js';
-import {QsfError, refuse, shown} from './errors.js';
+import {QsfError} from './errors.js';
 import {Room, touch} from './room.js';
-import {Remote, difference} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
 const JOINED_MS = 300;          /* between looks at a file that another page or process writes */
@@ -288,88 +286,4 @@ export class Store {
     }
     return entries;
   }
-
-  async list() {
-    return (await this.entries()).filter(e => e.meta).map(({meta, sound}) => ({
-      url: cacheUrl(meta.url), length: meta.length, stored: sound ? meta.stored : 0,
-      complete: sound && meta.stored === meta.length, etag: meta.etag, fetched: meta.fetched,
-    }));
-  }
-
-  /** Removes the kept bytes of url, or of all, with trials; returns how many bytes are free now. */
-  async delete(url) {
-    let freed = 0;
-    for (const name of url === undefined ? await this.#backend.names() : [])
-      if (name.endsWith(TRIAL)) await this.#backend.remove(name).catch(() => {});
-    for (const {key, meta, size} of await this.entries()) {
-      if (url !== undefined && (!meta || cacheUrl(meta.url) !== url)) continue;
-      const release = await this.#backend.lock(key);
-      if (!release) {
-        if (url !== undefined) throw new QsfError('BUSY', `${url} is being fetched, here or in another page`);
-        continue;
-      }
-      try {
-        await this.remove(key);
-        freed += size;
-      } catch (error) {
-        if (url !== undefined)
-          throw new QsfError('BUSY', `${url} is in use, here or in another page`, {cause: error});
-      } finally {
-        release();
-      }
-    }
-    return freed;
-  }
-
-  /** Whether the whole file at url is kept, undamaged, and the same as the server's now. */
-  async validate(given, url, {signal, headers} = {}) {
-    const say = (state, message) => ({state, message});
-    const entry = (await this.entries()).find(e => e.meta?.url === url);
-    if (!entry) return say('missing', 'nothing of it is kept');
-    if (!entry.sound) return say('damaged', 'bytes of it are gone; it will be fetched again');
-    const {meta} = entry;
-    try {
-      const now = await new Remote(given, {headers}).head(signal);
-      const mark = difference(meta, now);
-      if (mark)
-        return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
-    } catch (error) {
-      signal?.throwIfAborted();
-      return say('unreachable', error.message);
-    }
-    if (meta.stored < meta.length)
-      return say('partial',
-        `${meta.stored} of ${meta.length} bytes are kept; the rest is fetched when it is loaded`);
-    return say('current', 'it is what the server has');
-  }
 }
-
-/** The store's public interface; resolve(url) is the key that load() uses for a URL. */
-export function cacheOver(backend, resolve) {
-  const store = async () => new Store(await backend());
-  const room = async () => new Room(await backend(), await store());
-  return {
-    list: async () => (await store()).list(),
-    validate: async (url, {ignoreQuery, headers, ...options} = {}) => (await store()).validate(resolve(url),
-      cacheUrl(resolve(url), ignoreQuery), {...options,
-        headers: headers && Object.fromEntries(new Headers(headers))}),
-    delete: async (url, {ignoreQuery} = {}) =>
-      (await store()).delete(url === undefined ? undefined : cacheUrl(resolve(url), ignoreQuery)),
-    usage: async () => (await room()).usage(await (await store()).entries()),
-    limit: async megabytes => {
-      if (typeof megabytes !== 'number' || !(megabytes >= 0))
-        refuse(`the limit is ${shown(megabytes)}; it must be a number of megabytes`);
-      await (await room()).limit(megabytes * 1e6, await (await store()).entries());
-    },
-    persist: async () => (await backend()).persist(),
-  };
-}
-
-/** For hub.js: promises the URL of the newest complete file of the cache that begins with start and
- * whose rest is accepted. */
-export const storedIn = cache => async (start, accepts = () => true) => {
-  const all = await cache.list().catch(() => []);
-  const found = all.filter(({url, complete}) => complete && url.startsWith(start)
-    && accepts(url.slice(start.length)));
-  return found.sort((a, b) => b.fetched - a.fetched)[0]?.url;
-};

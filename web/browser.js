@@ -2,10 +2,9 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from '../js/errors.js';
 import {estimateIn, loadIn} from '../js/model.js';
-import {requested} from '../js/requests.js';
+import {lateCache, requested} from '../js/requests.js';
 import {opfs} from './opfs.js';
 import {addressed} from '../js/paths.js';
-import {cacheOver, storedIn} from '../js/store.js';
 
 export {QsfError} from '../js/errors.js';
 
@@ -88,7 +87,7 @@ function place(from) {
 }
 
 /** @type {import('../js/index.d.ts').cache} */
-export const cache = cacheOver(opfs, absolute);
+export const cache = lateCache(opfs, absolute);
 // a FileSystemFileHandle
 const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);
 
@@ -100,7 +99,7 @@ async function begin(how, from, options) {
   const estimated = (where, {onProgress, ...others}) => estimateIn(start, where, others);
   const {options: rest, place: placed, estimate: ofHub} = requested(all,
     async given => place(await file(given)), {deviceBytes: (navigator.deviceMemory ?? 4) * 5e8,
-      estimate: estimated, stored: storedIn(cache)});
+      estimate: estimated, cache});
   return (how === estimateIn && await ofHub?.(from)) || how(start, from, rest, placed);
 }
 /** @type {import('../js/index.d.ts').load} */

@@ -3,8 +3,7 @@
  *
  * names(), bytes(name), size(name), remove(name), mark(name), which makes an empty file, room(),
  * persist(); lock(key, ms) promises a function that ends it, or undefined if another holder keeps
- * it
- * that long; use(key) promises a function that ends the use, and unused(key) one that allows it
+ * it that long; use(key) promises a function that ends the use, and unused(key) one that allows it
  * again, or undefined if it is in use; openToRead(name) and openToWrite(name) promise what
  * FileSystemSyncAccessHandle is: in workers only. */
 

@@ -2,7 +2,7 @@
  * remove.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {spawn} from 'node:child_process';
+import {execFile, spawn} from 'node:child_process';
 import {once} from 'node:events';
 import {createServer} from 'node:http';
 import {mkdir, readdir, rm, utimes, writeFile} from 'node:fs/promises';
@@ -10,6 +10,7 @@ import {hostname} from 'node:os';
 import {join} from 'node:path';
 import {after, beforeEach, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
+import {promisify} from 'node:util';
 import {tinyModel} from './tiny.js';
 import {WORK, cache, code, load, packaged} from './tools.js';
 
@@ -158,6 +159,19 @@ describe('a URL that is signed', () => {
   }));
 });
 
+test('a terminal lists and deletes what is cached', () => served({}, async ({url}) => {
+  await visited(`${url}/a`);
+  await visited(`${url}/b?token=secret`);
+  const run = async (...more) => (await promisify(execFile)(process.execPath,
+    [packaged('cli.js'), ...more])).stdout;
+  const lines = (await run('--list')).trim().split('\n').sort();
+  assert.deepEqual(lines, ['a', 'b'].map(name => `${url}/${name}  ${MB.toFixed(1)} MB`));
+  assert.equal(await run('--delete', `${url}/a`), `${MB.toFixed(1)} MB freed\n`);
+  assert.equal((await cache.list()).length, 1);
+  assert.equal(await run('--delete', 'all', '--list'), `${MB.toFixed(1)} MB freed\n`);
+  await assert.rejects(run('--delete', 'no address'), /Invalid URL/);
+}));
+
 describe('the limit of the cache', () => {
   const names = async () => (await cache.list()).map(({url}) => new URL(url).pathname).sort().join();
   /* The files' last use is days ago, as times that are minutes apart. */
@@ -201,6 +215,8 @@ describe('the limit of the cache', () => {
     assert.equal(await names(), '/a,/c');
     await cache.limit(1.5 * MB);
     assert.equal(await names(), '/a');
+    await assert.rejects(cache.delete(`${url}/a`), code('BUSY', /in use/));
+    assert.equal(await cache.delete(), 0);
     const {info} = await visit(`${url}/d`);
     assert.match(info.warnings.join(), /not stored: not enough space/);
     await first.dispose();
