@@ -247,8 +247,11 @@ static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_de
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_LIST);
     if (scales) ranges[n++] = vectors[0];
     if (bias) ranges[n++] = vectors[1];
-    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
+    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++) {
         k->st = experts_pipeline(k->b, s, many, k->err);
+        if (!k->st && k->compiles && k->b->test)
+            k->st = qsf_self_test_experts(k->b->test, &s->experts, many, k->err);
+    }
     qsf_device_step_group(k, s, ranges, n);
 }
 
@@ -291,19 +294,20 @@ static void list_slot_codes(qsf_device_maker *k)
     const qsf_layer *l = k->layer;
     const bool gated = !l->experts_plain;
     const qsf_wgsl_rows r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS, .codes = true,
-                              .function = qsf_device_function(l) };
+                              .function = qsf_device_function(l), .flags = true };
     qsf_device_step *s;
     qsf_wgsl_text t;
     uint32_t n = 1;
-    qsf_device_range ranges[4];
+    qsf_device_range ranges[5];
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "codes of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = l->n_ff_expert, .a_ld = k->b->slot_ld, .b_ld = k->b->slot_ld,
-                                  .x_ld = qsf_device_codes_ld(l->n_ff_expert) };
+                                  .x_ld = qsf_device_codes_ld(l->n_ff_expert), .flag = qsf_device_flag(k) };
     memcpy(x->of_function, l->xielu, sizeof x->of_function);
     s->slots = l->n_used;
     s->wide = (x->x_ld + 79) / 80;
     if (gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GATE);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_UP);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOT_CODES);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, &r);

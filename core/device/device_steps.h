@@ -23,10 +23,12 @@ typedef struct qsf_device_maker {
     uint32_t            number;         /* of the layer */
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
+    const qsf_device_id *given;         /* the buffers of its matrices, if they are there already */
     qsf_device_for      of;             /* of the next steps */
     qsf_device_from     from;
     uint32_t            fused;          /* rows for which the next products make codes by themselves */
     uint32_t            gated;          /* rows for which GATE has function(gate) * up */
+    bool                inside;         /* X has more than the layer's input: for flags */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
@@ -46,7 +48,13 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
                                         size_t n_more);
 /* Brings bytes of a matrix to a buffer of their own. */
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
+/* Brings a matrix to a buffer of its own. */
+qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m);
+/* How a matrix that is not tiles is stored. */
+qsf_wgsl_storage qsf_device_storage(const qsf_matrix *m);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
+/* The place of a step's flag. */
+static inline uint32_t qsf_device_flag(const qsf_device_maker *k) { return 2 * k->number + k->inside; }
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
 void  qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_range *ranges, uint32_t n);

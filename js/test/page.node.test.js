@@ -202,6 +202,10 @@ describe('the arguments of serve.mjs', () => {
     assert.equal(run.status, 2);
     assert.match(run.stderr, /^unknown option --prt\nusage: node demo\/serve\.mjs /);
     assert.equal(run.stdout, '');
+    const help = spawnSync(process.execPath, [program, '--help'], {encoding: 'utf8'});
+    assert.equal(help.status, 0);
+    for (const word of ['usage: ', '--port', '--no-isolation', '--help'])
+      assert.ok(help.stdout.includes(word), word);
   });
 });
 
