@@ -178,6 +178,23 @@ test('questions are edited, answers come again, and all versions stay', async t 
   await shot(page, 'versions');
 });
 
+test('a conversation that is deleted while it is answered stays deleted', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.fill('#text', 'wait');
+  await page.keyboard.press('Enter');
+  await until(page, ['wait']);
+  await act(page, 'wait', 'Delete');
+  await page.waitForSelector('#undo', SLOW);
+  await page.waitForSelector('#send:not([hidden])', SLOW);
+  await ask(page, 'another');
+  await until(page, ['another']);
+  await page.reload();
+  await begin(page);
+  await until(page, ['another']);
+  assert.equal(await last(page), '[another]');
+});
+
 test('reasoning is folded, also later', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
