@@ -22,7 +22,7 @@ const when = time => new Date(time).toLocaleDateString(document.documentElement.
 
 export class Conversations {
   #archive = new Archive(() => void this.draw()); #chat; #hooks; #all = []; #deleted; #menu;
-  #gone = new Set();    #appeared = false;
+  #gone = new Set(); #appeared = false;
 
   /** hooks: complain(title, error, actions), shown(): a conversation is to be seen */
   constructor(chat, hooks) {
