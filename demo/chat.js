@@ -31,7 +31,8 @@ export class Chat {
   #talk; #model; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
 
   /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation),
-   * figures(text), options(used): more options of chat(), which shows calls of tools by used() */
+   * figures(text), options(used): more options of chat(), which tell used() of a tool's call,
+   * aloud(text, ended): reads an answer, if the browser can */
   constructor(talk, settings, hooks) {
     this.#talk = talk;
     this.#settings = settings;
@@ -122,6 +123,7 @@ export class Chat {
   #finish(foot, answer, failed) {
     foot.firstChild.textContent = ENDS[answer?.end] ? t(ENDS[answer.end]) : '';
     foot.append(...(answer?.content ? [act('copy-all', t('Copy'), 'copy')] : []),
+      ...(answer?.content && this.#hooks.aloud ? [act('aloud', t('Read aloud'), 'sound')] : []),
       act('again', failed ? t('Retry') : t('Regenerate'), 'again'),
       ...(answer ? this.#versions(answer) : []));
   }
@@ -180,7 +182,7 @@ export class Chat {
         if (step.done) {
           const {end, usage} = typeof step.value === 'object' && step.value ? step.value : {end: step.value};
           answer.end = end;
-          if (usage) pace.counted(usage);
+          if (usage?.completion_tokens) pace.counted(usage);
           break;
         }
         reasoning.end();
@@ -242,6 +244,10 @@ export class Chat {
     const mine = button.closest('.mine'), all = path(this.#conversation);
     const answer = all[all.indexOf(question) + 1], node = mine ? question : answer;
     if (classList.contains('again')) await this.again(question);
+    else if (classList.contains('aloud')) {
+      button.setAttribute('aria-pressed', 'true');
+      this.#hooks.aloud(node.content, () => button.removeAttribute('aria-pressed'));
+    }
     else if (classList.contains('edit')) this.#edit(article, question);
     else if (classList.contains('before') || classList.contains('after')) this.#turnTo(node, classList);
     else if (classList.contains('copy-all')) await this.#copy(button, node?.content);

@@ -22,7 +22,7 @@ const when = time => new Date(time).toLocaleDateString(document.documentElement.
 
 export class Conversations {
   #archive = new Archive(() => void this.draw()); #chat; #hooks; #all = []; #deleted; #menu;
-    #appeared = false;
+  #gone = new Set(); #appeared = false;
 
   /** hooks: complain(title, error, actions), shown(): a conversation is to be seen */
   constructor(chat, hooks) {
@@ -74,7 +74,8 @@ export class Conversations {
   }
   /** Keeps a conversation that has changed. */
   async keep(conversation) {
-    this.#remember(conversation);
+    if (this.#gone.has(conversation.id)) return;        // deleted while its answer was on its way
+    if (conversation === this.#chat.conversation) this.#remember(conversation);
     try {
       await this.#archive.put(conversation);
     } catch (error) {
@@ -161,6 +162,7 @@ export class Conversations {
   }
   async #delete(one) {
     const current = one.id === this.#chat.conversation.id;
+    this.#gone.add(one.id);
     if (current) this.#chat.open();
     await this.#archive.delete(one.id);
     this.#deleted = one;
@@ -172,6 +174,7 @@ export class Conversations {
   async #undo() {
     const one = this.#deleted;
     this.#deleted = undefined;
+    this.#gone.delete(one.id);
     await this.#archive.put(one);
     await this.draw();
     document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
@@ -190,6 +193,7 @@ export class Conversations {
         const same = known.get(one.id);
         // another conversation under this id: both are kept
         if (same && same.nodes[0]?.id !== one.nodes[0]?.id) one.id = newId();
+        this.#gone.delete(one.id);
         await this.#archive.put(one);
       }
       await this.draw();

@@ -25,10 +25,14 @@ import {drawIcons} from './icons.js';
 import {bindSettings} from './settings.js';
 import {speak, t} from './strings.js';
 import {suggestions} from './suggestions.js';
+import {canDictate, canSpeak, dictate, speakAloud} from './voice.js';
 
 drawIcons(document);
-await speak('');
+let wanted = '';
+try { wanted = localStorage.getItem('qsf-demo-language') ?? ''; } catch { /* the browser's */ }
+await speak(wanted);
 
+const local = document.documentElement.dataset.engine !== 'server';
 let engine, model, alone = false,           // alone: the only model
   toolbox;                                  // the tools' module, while they are used
 
@@ -38,14 +42,14 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], name => en
 
 const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
   ?? $('hint-')).textContent;
-const described = error => [make('p', {textContent: error.message}),
+const described = error => [make('p', {textContent: t(error.message)}),
   make('p', {className: 'small', textContent: hint(error)})];
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
 function complain(title, error, actions) {
   const buttons = Object.entries(actions).map(([label, act], i) =>
     button(label, () => { $('error').hidden = true; act(); }, {className: i ? 'quiet' : 'main'}));
-  $('error').replaceChildren(make('h2', {textContent: title}), ...described(error),
+  $('error').replaceChildren(make('h2', {textContent: t(title)}), ...described(error),
     make('p', {className: 'tools'}, ...buttons));
   $('error').hidden = false;
   buttons[0].focus();
@@ -74,6 +78,7 @@ const chat = new Chat($('talk'), settings, {
       return result;
     }};
   },
+  aloud: canSpeak() ? speakAloud : undefined,
   figures(text) {
     $('figures').textContent = t('Last answer: {text}', {text});
     $('figures').hidden = !text;
@@ -118,7 +123,7 @@ function use(next, about) {
   $('name').textContent = $('name').title = about?.name ?? '';
   if (!model) return view();
   $('facts').replaceChildren(...Object.entries(about.facts)
-    .flatMap(([term, text]) => [make('dt', {textContent: term}), make('dd', {textContent: text})]));
+    .flatMap(([term, text]) => [make('dt', {textContent: t(term)}), make('dd', {textContent: text})]));
   $('map').replaceChildren(...(about.plan ? memoryMap(about.plan, about.limit) : []));
   note('warnings', about.warnings ?? []);
   $('mode-chat').disabled = !about.chat;
@@ -138,6 +143,11 @@ on('models', 'click', () => {
 on('options', 'click', () => $('settings').showModal());
 on('hood-open', 'click', () => $('hood').showModal());
 on('reset', 'click', reset);
+$('language').value = wanted;
+on('language', 'change', () => {
+  try { localStorage.setItem('qsf-demo-language', $('language').value); } catch { /* until the reload */ }
+  location.reload();
+});
 
 const rawMode = () => $('mode-text').checked;
 function setMode() {
@@ -167,6 +177,20 @@ on('tools', 'click', async () => {
   toolbox = toolbox ? undefined : await import('./toolbox.js');
   $('tools').setAttribute('aria-pressed', String(Boolean(toolbox)));
   setMode();
+});
+let listening;
+function listen(is) {
+  $('dictate').setAttribute('aria-pressed', String(is));
+  if (!is) listening = undefined;
+}
+on('dictate', 'click', () => {
+  if (listening) return listening();
+  const before = $('text').value;
+  listening = dictate({local, ended: () => listen(false), heard(text) {
+    $('text').value = [before, text].filter(Boolean).join(' ');
+    grow();
+  }});
+  return listen(true);
 });
 on('form-open', 'click', async () => {
   const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
@@ -217,8 +241,8 @@ const page = {
   get model() { return model; },
   set alone(is) { alone = is; },
 };
-engine = await (document.documentElement.dataset.engine === 'server' ? import('./served.js')
-  : import('./local.js'));
+engine = await (local ? import('./local.js') : import('./served.js'));
+void canDictate(local).then(can => { $('dictate').hidden = !can; });
 await conversations.begin();
 globalThis.qsfDemo = {chat, open: engine.open, ask, settings, get model() { return model; }};
 await engine.begin(page);

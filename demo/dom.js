@@ -1,6 +1,8 @@
 /* Helpers for the page's elements.
  * SPDX-License-Identifier: MIT */
 
+import {t} from './strings.js';
+
 export const $ = id => document.getElementById(id);
 export const on = (id, type, act) => $(id).addEventListener(type, act);
 
@@ -11,7 +13,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 export function button(label, act, properties) {
-  const made = make('button', {type: 'button', className: 'quiet', textContent: label, ...properties});
+  const made = make('button', {type: 'button', className: 'quiet', textContent: t(label), ...properties});
   made.addEventListener('click', act);
   return made;
 }
@@ -20,4 +22,4 @@ export function note(id, texts) {
   $(id).replaceChildren(...texts.map(text => make('li', {textContent: text})));
   $(id).hidden = !texts.length;
 }
-export const announce = text => { $('state').textContent = text; };
+export const announce = text => { $('state').textContent = t(text); };

@@ -64,12 +64,13 @@ function drawProgress() {
   const {load, prompt} = going, slow = prompt && (load || performance.now() - promptBegan > 300);
   $('progress').hidden = !opening && !load && !slow;
   $('cancel').hidden = !opening;
-  $('progress-title').textContent = prompt ? 'Reading the prompt' : opening ? `Loading ${opening.name}`
-    : 'The rest of the file is still loading; you can already ask';
-  const texts = prompt ? [`${prompt.done} of ${prompt.total} tokens`] : [];
-  if (prompt?.layers) texts.push(`layer ${prompt.layer} of ${prompt.layers}`);
+  $('progress-title').textContent = prompt ? t('Reading the prompt')
+    : opening ? t('Loading {name}', {name: opening.name})
+      : t('The rest of the file is still loading; you can already ask');
+  const texts = prompt ? [t('{done} of {total} tokens', prompt)] : [];
+  if (prompt?.layers) texts.push(t('layer {layer} of {layers}', prompt));
   if (load) texts.push(transfer(load, speed));
-  $('progress-text').textContent = texts.join(' · ') || 'Opening …';
+  $('progress-text').textContent = texts.join(' · ') || t('Opening …');
   const {done, total} = prompt ?? {done: load?.loaded, total: load?.total};
   if (total) $('bar').value = Math.min(1, done / total);
   else $('bar').removeAttribute('value');
@@ -89,7 +90,8 @@ export async function open(from, extra = {}) {
     const url = addressOf(from);
     if (!url) {
       page.view('start');
-      return page.complain('Not a URL', new Error(`“${from.slice(0, 200)}” is not the URL of a file`),
+      return page.complain('Not a URL', new Error(t('“{text}” is not the URL of a file',
+        {text: from.slice(0, 200)})),
         {[t('Choose another')]: () => another($('url'))});
     }
     from = url.href;
@@ -129,7 +131,7 @@ export async function open(from, extra = {}) {
     if (stop.signal.aborted) return $($('advanced').open ? 'load' : 'go').focus();
     const anew = qsf?.cache && typeof from === 'string'
       && {[t('Download again')]: () => open(from, {cache: 'reload'})};
-    page.complain(`${name} could not be loaded`, error,
+    page.complain(t('{name} could not be loaded', {name}), error,
       {[t('Retry')]: again, ...anew, [t('Choose another')]: () => another()});
   }
   return undefined;
@@ -137,8 +139,8 @@ export async function open(from, extra = {}) {
 
 /* Whether the GPU is used, and why not. */
 function computesOn({device: {kind, name, layers, reason}, layers: all}) {
-  if (kind === 'cpu') return `CPU, because ${reason}`;
-  return layers === all ? `GPU: ${name}` : `GPU for ${layers} of ${all} layers: ${name}`;
+  if (kind === 'cpu') return t('CPU, because {reason}', {reason});
+  return layers === all ? `GPU: ${name}` : t('GPU for {layers} of {all} layers: {name}', {layers, all, name});
 }
 
 /** What the page says about a model. */
@@ -146,14 +148,17 @@ function about({info}, called) {
   const name = called ?? (info.name || info.architecture);
   return {name, plan: info.plan, limit: settings.memory, warnings: info.warnings, chat: info.chatTemplate,
     facts: {
-      Model: `${info.name || info.architecture}, ${millions(info.parameters)} parameters, ${info.format}`,
-      File: `${megabytes(info.fileBytes)}, ${info.layers} layers, ` +
-        `${info.resident ? 'all of them in memory' : 'streamed through memory'}`,
-      Engine: `${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`,
+      Model: [info.name || info.architecture, t('{n} parameters', {n: millions(info.parameters)}),
+        info.format].join(', '),
+      File: [megabytes(info.fileBytes), t('{n} layers', {n: info.layers}),
+        info.resident ? t('all of them in memory') : t('streamed through memory')].join(', '),
+      Engine: [info.threads === 1 ? t('one thread') : t('{n} threads', {n: info.threads}),
+        info.isa].join(', '),
       Device: computesOn(info),
-      Context: `${info.contextLength.toLocaleString('en')} tokens of ` +
-        `${info.trainedContext.toLocaleString('en')}`,
-      Memory: megabytes(info.planBytes) + (settings.memory ? ` of ${settings.memory} MB` : ''),
+      Context: t('{n} tokens of {all}', {n: info.contextLength.toLocaleString(language),
+        all: info.trainedContext.toLocaleString(language)}),
+      Memory: settings.memory ? t('{done} of {all}', {done: megabytes(info.planBytes),
+        all: `${settings.memory} MB`}) : megabytes(info.planBytes),
     }};
 }
 
@@ -178,11 +183,11 @@ export async function list() {
   $('list').replaceChildren(...listed.map((one, i) => {
     const input = make('input', {type: 'radio', name: 'model', id: `pick-${i}`, value: i,
       disabled: !one.there});
-    const size = [one.here ? 'on this device' : '', one.size && megabytes(one.size)].filter(Boolean)
+    const size = [one.here ? t('on this device') : '', one.size && megabytes(one.size)].filter(Boolean)
       .join(' · ');
     return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id},
       make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''})),
-      make('span', {className: 'size', textContent: one.there ? size : 'not here'}));
+      make('span', {className: 'size', textContent: one.there ? size : t('not here')}));
   }));
   const usable = [...$('choose').elements.model].filter(input => !input.disabled);
   (usable.find(input => input.value === before && !(before === 'url' && !$('url').value))
@@ -226,8 +231,10 @@ async function estimate() {
       await qsf.estimate(from, {...loadOptions(), signal});
     if (signal.aborted) return;
     const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
-    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`,
-      `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers are streamed from the file']),
+    need.textContent = [t('{size} file', {size: megabytes(fileBytes)}), t('{n} parameters',
+      {n: millions(parameters)}),
+      t('needs {size} of memory', {size: megabytes(memoryBytes)}),
+      ...(resident ? [] : [t('layers are streamed from the file')]),
       ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
     note('need-losses', losses);
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
@@ -244,21 +251,24 @@ async function kept() {
   try { entries = await qsf?.cache?.list() ?? []; } catch { /* no storage here: a note tells the user */ }
   const remove = (label, url) => button(label, async () => {
     try {
-      announce(`${megabytes(await qsf.cache.delete(url))} freed`);
+      announce(t('{size} freed', {size: megabytes(await qsf.cache.delete(url))}));
     } catch (error) { page.complain('It could not be deleted', error, {Close() {}}); }
     await list();
     another();
-  }, {ariaLabel: url ? `Delete ${lastPart(url)}` : label});
+  }, {ariaLabel: url ? t('Delete {name}', {name: lastPart(url)}) : t(label)});
   $('storage').hidden = !entries.length;
   $('entries').replaceChildren(...entries.map(({url, length, stored, complete, fetched}) => make('li', {},
     make('span', {textContent: lastPart(url), title: url}),
-    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · of ` +
-      new Date(fetched).toLocaleDateString()}),
-    button('Load', () => void open(url), {ariaLabel: `Load ${lastPart(url)}`}), remove('Delete', url))));
+    make('small', {textContent: `${complete ? megabytes(length)
+      : t('{done} of {all}', {done: megabytes(stored), all: megabytes(length)})} · `
+      + t('of {date}', {date: new Date(fetched).toLocaleDateString()})}),
+    button('Load', () => void open(url), {ariaLabel: t('Load {name}', {name: lastPart(url)})}),
+      remove('Delete', url))));
   const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {},
     sum = entries.reduce((all, {stored}) => all + stored, 0);
-  const used = quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} allowed` : '';
-  $('storage-sum').replaceChildren(`${megabytes(sum)} of models${used}.`,
+  const used = quota ? t('; this site uses {used} of {all} allowed',
+    {used: megabytes(usage), all: megabytes(quota)}) : '';
+  $('storage-sum').replaceChildren(t('{size} of models{used}.', {size: megabytes(sum), used}),
     ...(entries.length > 1 ? [remove('Delete all')] : []));
   return entries;
 }
@@ -297,7 +307,7 @@ function consider(text) {
   const other = () => another();
   if (!url.protocol.startsWith('http'))
     return page.complain('This link does not contain a valid URL',
-      new Error(`A link cannot load a model with ${url.protocol}`), {'Choose another': other});
+      new Error(t('A link cannot load a model with {protocol}', url)), {'Choose another': other});
   $('asked-host').textContent = url.host;
   $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
   const answer = act => () => { $('asked').hidden = true; act(); };
@@ -364,8 +374,8 @@ export async function begin(of) {
   const offline = keepOffline({
     busy: () => opening || page.model || $('url').value || $('file').files.length,
     told({kept: all, why}) {
-      $('kept').textContent = all ? 'This page works offline now.'
-        : why ? `This page is not available offline: ${why}` : '';
+      $('kept').textContent = all ? t('This page works offline now.')
+        : why ? t('This page is not available offline: {why}', {why}) : '';
     },
     stale() { outdated = true; },
   });

@@ -9,11 +9,10 @@
 const STEPS = 300_000, SIZE = 200_000, DEPTH = 60;
 const set = text => new Set(text.split(' '));
 const METHODS = {
-  array: set('at concat every fill filter find findIndex flatMap forEach includes indexOf join '
-    + 'lastIndexOf map '
-    + 'pop push reduce reverse shift slice some sort splice unshift'),
-  string: set('at charAt charCodeAt codePointAt endsWith includes indexOf lastIndexOf padEnd padStart repeat '
-    + 'replace replaceAll slice split startsWith substring toLowerCase toUpperCase trim'),
+  array: set('at concat every fill filter find findIndex flatMap forEach includes indexOf join lastIndexOf '
+    + 'map pop push reduce reverse shift slice some sort splice unshift'),
+  string: set('at charAt charCodeAt codePointAt endsWith includes indexOf lastIndexOf padEnd padStart '
+    + 'repeat replace replaceAll slice split startsWith substring toLowerCase toUpperCase trim'),
   number: set('toFixed toPrecision toString'),
 };
 const KEYWORDS = set('let const var function return if else for of while break continue true false null '

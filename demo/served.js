@@ -3,6 +3,7 @@
 import {Client} from './client.js';
 import {$, announce, button, make, on} from './dom.js';
 import {megabytes, millions} from './figures.js';
+import {language, t} from './strings.js';
 
 const KEY = 'qsf-server-key';
 const remembered = {
@@ -13,12 +14,12 @@ const remembered = {
 const client = new Client(document.baseURI, remembered.get());
 let page, models = [], waiting;
 
-const whole = n => n.toLocaleString('en');
+const whole = n => n.toLocaleString(language);
 function about({id, meta: {arch, n_params: params, n_ctx: context, n_ctx_train: trained, size}}) {
-  const kind = [params && `${millions(params)} parameters`, arch].filter(Boolean).join(', ');
+  const kind = [params && t('{n} parameters', {n: millions(params)}), arch].filter(Boolean).join(', ');
   const facts = {Model: [id, kind].filter(Boolean).join(', '), File: size && megabytes(size),
-    Context: context && `${whole(context)} tokens, shared by all answers`
-      + (trained ? `; the model was trained with ${whole(trained)}` : ''),
+    Context: context && t('{n} tokens, shared by all answers', {n: whole(context)})
+      + (trained ? t('; the model was trained with {n}', {n: whole(trained)}) : ''),
     Server: location.host};
   return {name: id, chat: true, facts: Object.fromEntries(Object.entries(facts).filter(([, text]) => text))};
 }
@@ -62,9 +63,10 @@ function draw() {
   $('served').replaceChildren(...models.map(one => {
     const {meta: {n_params: params, size}, status: {value: state, failed}} = one;
     return make('li', {className: 'choice'}, make('div', {}, make('span', {textContent: one.id}),
-      make('span', {className: 'size', textContent: [failed ? 'could not be loaded' : state,
-        params && `${millions(params)} parameters`, size && megabytes(size)].filter(Boolean).join(' · ')})),
-      button('Chat', () => open(one.id), {className: '', ariaLabel: `Chat with ${one.id}`}));
+      make('span', {className: 'size', textContent: [failed ? t('could not be loaded') : t(state ?? ''),
+        params && t('{n} parameters', {n: millions(params)}), size
+          && megabytes(size)].filter(Boolean).join(' · ')})),
+      button('Chat', () => open(one.id), {className: '', ariaLabel: t('Chat with {name}', {name: one.id})}));
   }));
 }
 

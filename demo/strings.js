@@ -2,7 +2,7 @@
  * which another language's table translates.
  * SPDX-License-Identifier: MIT */
 
-export const LANGUAGES = {en: 'English'};
+export const LANGUAGES = {en: 'English', de: 'Deutsch'};
 let table = {};
 export let language = 'en';
 
@@ -35,5 +35,6 @@ export async function speak(wanted) {
   language = codes.find(code => code in LANGUAGES) ?? 'en';
   document.documentElement.lang = language;
   if (language === 'en') return;
+  ({table} = await import('./german.js'));
   for (const [text, set] of texts(document.documentElement)) if (table[text]) set(table[text]);
 }

@@ -178,6 +178,23 @@ test('questions are edited, answers come again, and all versions stay', async t 
   await shot(page, 'versions');
 });
 
+test('a conversation that is deleted while it is answered stays deleted', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.fill('#text', 'wait');
+  await page.keyboard.press('Enter');
+  await until(page, ['wait']);
+  await act(page, 'wait', 'Delete');
+  await page.waitForSelector('#undo', SLOW);
+  await page.waitForSelector('#send:not([hidden])', SLOW);
+  await ask(page, 'another');
+  await until(page, ['another']);
+  await page.reload();
+  await begin(page);
+  await until(page, ['another']);
+  assert.equal(await last(page), '[another]');
+});
+
 test('reasoning is folded, also later', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
@@ -333,6 +350,75 @@ test('a form is filled from a text', async t => {
   assert.equal((await page.evaluate(() => asked.at(-1).content)), 'Ada is 36.');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#form', {state: 'detached', ...SLOW});
+});
+
+test('the page is German for who reads German, and in the language that is chosen', async t => {
+  const tab = await open(browser, {mounts: [['/sub/page/js/browser.js', engine]], locale: 'de-DE'}),
+    {page} = tab;
+  t.after(() => tab.close());
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  assert.equal(await page.getAttribute('html', 'lang'), 'de');
+  assert.match(await page.textContent('#start'), /Mit einem Modell auf diesem Gerät.*Gespräch beginnen/s);
+  assert.match(await page.textContent('#offer'), /Sehr klein und schnell.*79 MB, einmal heruntergeladen/s);
+  await page.click('#go');
+  await ready(page);
+  assert.equal(await page.getAttribute('#text', 'placeholder'), 'Fragen Sie etwas');
+  await ask(page, 'Hallo');
+  for (const width of [280, 320, 390, 1280]) {
+    await page.setViewportSize({width, height: 740});
+    await fits(page);
+    if (width !== 280) await shot(page, `german-${width}`);
+  }
+  await page.click('#options');
+  await page.setViewportSize({width: 320, height: 740});
+  await fits(page);
+  await accessible(page, 'German settings');
+  await Promise.all([page.waitForEvent('load'), page.selectOption('#language', 'en')]);
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  assert.equal(await page.textContent('#go'), 'Start chatting');
+  await page.reload();
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  assert.equal(await page.getAttribute('html', 'lang'), 'en');
+});
+
+test('speech goes in and out, where it stays on the device', async t => {
+  const tab = await open(browser, {mounts: [['/sub/page/js/browser.js', engine]]}), {page: first,
+    person} = tab;
+  t.after(() => tab.close());
+  await begin(first);
+  assert.equal(await first.isHidden('#dictate'), true, 'Chromium would send it to a server');
+  await person.addInitScript(() => {
+    globalThis.said = [];
+    const voice = {speaking: false, cancel() { voice.speaking = false; }, speak(words) {
+      voice.speaking = true;
+      said.push(words.text.trim());
+      globalThis.spoken = () => { voice.speaking = false; words.onend(); };
+    }};
+    Object.defineProperty(globalThis, 'speechSynthesis', {value: voice});
+    globalThis.SpeechSynthesisUtterance = class { constructor(text) { this.text = text; } };
+    globalThis.SpeechRecognition = class {
+      static available = async ({processLocally}) => (processLocally ? 'available' : 'no');
+      start() { globalThis.hear = text => this.onresult({results: [[{transcript: text}]]}); }
+      stop() { this.onend(); }
+    };
+  });
+  const page = await tab.open();
+  await begin(page);
+  await page.waitForSelector('#dictate:not([hidden])', SLOW);
+  await page.fill('#text', 'say:');
+  await page.click('#dictate');
+  assert.equal(await page.getAttribute('#dictate', 'aria-pressed'), 'true');
+  await page.evaluate(() => { hear('some'); hear('some **words**'); });
+  await page.click('#dictate');
+  assert.equal(await page.getAttribute('#dictate', 'aria-pressed'), 'false');
+  assert.equal(await page.inputValue('#text'), 'say: some **words**');
+  await page.click('#send');
+  await answered(page);
+  await page.click('.aloud');
+  assert.deepEqual(await page.evaluate(() => said), ['some   words']);
+  assert.equal(await page.getAttribute('.aloud', 'aria-pressed'), 'true');
+  await page.evaluate(() => spoken());
+  assert.equal(await page.getAttribute('.aloud', 'aria-pressed'), null);
 });
 
 test('a suggestion is asked with one click', async t => {
