@@ -217,9 +217,9 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
     if (r->flags) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     k->fused = 0;
-    /* a product binds three more */
+    const bool many = n - 1 > QSF_WGSL_BINDINGS - 4;        /* a product binds three more */
     k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
-                                 .n_ranges = r->floats || r->add || n - 1 > QSF_WGSL_BINDINGS - 4 ? 0 : n - 1 };
+                                 .n_ranges = r->floats || r->add || many ? 0 : n - 1 };
     memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
     if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
     if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
@@ -387,7 +387,12 @@ static qsf_status test_product(const qsf_device_buffers *b, const qsf_device_ste
     if (plain) p = *own;
     p.rows = 1;
     if (!plain) p.slices = 8;
-    return st ? st : qsf_self_test_product(b->test, &p, err);
+    if (!st) st = qsf_self_test_product(b->test, &p, err);
+    if (st || !s->fused) return st;
+    p = *own;
+    p.rows = 1;
+    p.from = &s->from;
+    return qsf_self_test_fused(b->test, &p, err);
 }
 
 /* The pipelines that a step's batches need; the first of them, if there was a time for all. */
