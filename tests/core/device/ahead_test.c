@@ -96,7 +96,9 @@ static qsf_sampler *ahead_sampler(bench *b, const answer *a)
     return s;
 }
 
-/* A turn of a sequence; lost_at: after that many tokens the device is lost. */
+static bool turns_wrong;
+
+/* A turn of a sequence; lost_at: after that many tokens the device is lost, or gives NaN. */
 static void say(bench *b, qsf_turn *t, const answer *a, said *out, uint32_t lost_at)
 {
     qsf_turn_piece p = { .size = sizeof p };
@@ -123,7 +125,7 @@ static void say(bench *b, qsf_turn *t, const answer *a, said *out, uint32_t lost
         for (size_t i = 0; i < p.n_logprobs; i++) out->logprobs[out->n] += p.logprobs[i].logprob;
         out->n += p.token >= 0;
         if (at + p.len < sizeof out->text) memcpy(out->text + at, p.text, p.len), at += p.len;
-        if (lost_at && out->n == lost_at) broken.lost = true;
+        if (lost_at && out->n == lost_at) *(turns_wrong ? &broken.wrong : &broken.lost) = true;
         if (a->cancel_at && out->n == a->cancel_at && !p.end) {
             if (a->begun) (void)qsf_turn_step(t, NULL);
             qsf_turn_cancel(t);
@@ -402,9 +404,13 @@ TEST(a_device_lost_between_two_batches_changes_no_token)
         (void)say_lost(i % 2 ? BATCHES : COMMANDS, i, 0, &got);
         CHECK(same(&right[i], &got));
     }
+    turns_wrong = true;         /* the batch is computed again, alone, before the device is given up */
+    (void)say_lost(BATCHES, 1, 0, &got);
+    CHECK(same(&right[1], &got));
+    turns_wrong = false;
     const uint32_t begin = say_lost(BATCHES, SHORT, 0, &got), end = broken.calls;
     printf("      %u calls\n", (unsigned)(end - begin));
-    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 53) {
+    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 97) {
         bool found = false;
         (void)say_lost(BATCHES, SHORT, at, &got);
         for (uint32_t i = 0; i <= SHORT; i++) found |= same(&right[i], &got);
