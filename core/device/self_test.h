@@ -11,7 +11,8 @@
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join;
  *                 and groups of rows: within the rounding of keys and values
- *   experts       products of slots with the experts that they chose, exact
+ *   experts       their choice, within rounding; products of slots with the experts that they
+ *                 chose, exact, also after slots were sorted by expert
  *   variables     in a loop begin with their initial value on each pass
  *
  * The pipelines are those that the layers use, so a case costs a dispatch or three. */
@@ -37,7 +38,8 @@ void       qsf_self_test_free(qsf_self_test *t);        /* takes NULL */
 qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
 /* With `from`. */
 qsf_status qsf_self_test_fused(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
-/* For few slots, and for many, which a shader has sorted. */
+qsf_status qsf_self_test_choice(qsf_self_test *t, const qsf_wgsl_choice *c, qsf_error *err);
+/* For few slots, and for many, which a shader sorts before. */
 qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bool many, qsf_error *err);
 qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
 qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
