@@ -7,10 +7,10 @@
  *                 small, so every result is exact, and must be that of the CPU's kernel.  Where
  *                 scales are fp16, some are subnormal: a device that takes these for zero is
  *                 refused, because the scales of super-blocks are often that small
- *                 Those that make codes by themselves, and gated ones, within the rounding of codes
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join;
  *                 and groups of rows: within the rounding of keys and values
+ *   fused         products that make codes by themselves, and gated ones, within the rounding of codes
  *   experts       their choice, within rounding; products of slots with the experts that they
  *                 chose, exact, also after slots were sorted by expert
  *   variables     in a loop begin with their initial value on each pass
@@ -23,9 +23,9 @@
 #include "layers/kv.h"
 
 #include "wgsl/attend_wgsl.h"
-#include "wgsl/experts_wgsl.h"
 #include "wgsl/product_wgsl.h"
 #include "wgsl/rows_wgsl.h"
+#include "wgsl/experts_wgsl.h"
 
 typedef struct qsf_self_test qsf_self_test;
 
@@ -36,14 +36,14 @@ void       qsf_self_test_free(qsf_self_test *t);        /* takes NULL */
 
 /* Each adds a case, unless there is one of the same shader.  rows 0: qsf_wgsl_product_tiles. */
 qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
+qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
+qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
+                                   qsf_error *err);
 /* With `from`. */
 qsf_status qsf_self_test_fused(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
 qsf_status qsf_self_test_choice(qsf_self_test *t, const qsf_wgsl_choice *c, qsf_error *err);
 /* For few slots, and for many, which a shader sorts before. */
 qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bool many, qsf_error *err);
-qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
-qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
-                                   qsf_error *err);
 /* Of groups of rows. */
 qsf_status qsf_self_test_prompt(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
                                 qsf_error *err);

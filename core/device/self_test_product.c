@@ -141,34 +141,6 @@ static void self_product_run(self_build *b, const qsf_wgsl_product *p, qsf_devic
     qsf_self_room_free(b, sums, bytes);
 }
 
-qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err)
-{
-    const uint64_t bytes = (uint64_t)SELF_TILES * (SELF_COLS / p->block) * qsf_tile_bytes(p->form, p->block);
-    const bool super = qsf_forms[p->form].sub != 0;
-    self_random r = { 1 + (uint32_t)p->form };
-    self_build b;
-    self_rows x = { .bytes = 0 };
-    qsf_device_id pipeline;
-    char name[64];
-    assert(!p->from && !p->split && !p->gated && !p->scaled);
-    qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
-               p->rows ? "rows" : "tiles");
-    qsf_self_begin(&b, t, name, err);
-    if (b.st) return b.st;
-    if (p->rows) qsf_wgsl_product_rows(&b.text, p);
-    else qsf_wgsl_product_tiles(&b.text, p);
-    if (qsf_self_is_new(&b, &pipeline)) {
-        uint8_t *w = qsf_self_room(&b, bytes);
-        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(p->form, p->block))
-            qsf_self_tile(w + at, p->form, p->block, &r);
-        self_rows_fill(&b, &x, !p->rows ? 5 : p->rows > 1 ? p->rows - 1 : 1, super ? 31 : 127, &r);
-        if (!b.st) self_product_run(&b, p, pipeline, w, bytes, &x);
-        qsf_self_room_free(&b, x.room, x.bytes);
-        qsf_self_room_free(&b, w, bytes);
-    }
-    return qsf_self_end(&b);
-}
-
 /* ---- experts ---- */
 
 /* Two rows with two slots each; an expert's rows begin within a tile. */
@@ -250,6 +222,36 @@ qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bo
             qsf_self_tile(w + at, e->form, e->block, &r);
         self_rows_fill(&b, &x, EXPERT_USED, qsf_forms[e->form].sub ? 31 : 127, &r);
         if (!b.st) experts_run(&b, e, many, pipeline, w, bytes, &x);
+        qsf_self_room_free(&b, x.room, x.bytes);
+        qsf_self_room_free(&b, w, bytes);
+    }
+    return qsf_self_end(&b);
+}
+
+/* ---- products ---- */
+
+qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err)
+{
+    const uint64_t bytes = (uint64_t)SELF_TILES * (SELF_COLS / p->block) * qsf_tile_bytes(p->form, p->block);
+    const bool super = qsf_forms[p->form].sub != 0;
+    self_random r = { 1 + (uint32_t)p->form };
+    self_build b;
+    self_rows x = { .bytes = 0 };
+    qsf_device_id pipeline;
+    char name[64];
+    assert(!p->from && !p->split && !p->gated && !p->scaled);
+    qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
+               p->rows ? "rows" : "tiles");
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    if (p->rows) qsf_wgsl_product_rows(&b.text, p);
+    else qsf_wgsl_product_tiles(&b.text, p);
+    if (qsf_self_is_new(&b, &pipeline)) {
+        uint8_t *w = qsf_self_room(&b, bytes);
+        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(p->form, p->block))
+            qsf_self_tile(w + at, p->form, p->block, &r);
+        self_rows_fill(&b, &x, !p->rows ? 5 : p->rows > 1 ? p->rows - 1 : 1, super ? 31 : 127, &r);
+        if (!b.st) self_product_run(&b, p, pipeline, w, bytes, &x);
         qsf_self_room_free(&b, x.room, x.bytes);
         qsf_self_room_free(&b, w, bytes);
     }
