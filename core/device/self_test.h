@@ -10,7 +10,7 @@
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join;
  *                 and groups of rows: within the rounding of keys and values
- *   fused         products that make codes by themselves, and gated ones, within the rounding of codes
+ *   fused         products that make codes by themselves, and gated ones, within rounding
  *   experts       their choice, within rounding; products of slots with the experts that they
  *                 chose, exact, also after slots were sorted by expert
  *   variables     in a loop begin with their initial value on each pass
