@@ -262,7 +262,7 @@ static void add_join_fused(testing *x)
     add_fused(x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_ATTENTION }, false);
 }
 static void add_slots(testing *x) { add_experts(x, false); }
-static void add_softmax(testing *x) { add_choice(x, (qsf_wgsl_choice){ .norm = true }); }
+static void add_logits(testing *x) { add_choice(x, (qsf_wgsl_choice){ .router = QSF_WGSL_OF_CHOSEN }); }
 static void add_sorted(testing *x) { add_experts(x, true); }
 static void add_prompt(testing *x) { attention_of(x, false, true, true); }
 static void add_prompt_q8(testing *x) { attention_of(x, true, false, true); }
@@ -305,7 +305,7 @@ TEST(defects_of_what_is_fused_and_grouped_are_found)
     defect_is_found("let expert = List[4u * group.z];", "let expert = List[4u * group.z] / 2u;", NULL,
                     "experts of 4bit_s weights (tiles)", add_sorted);
     defect_is_found("~bits, (bits >> 31u) == 1u", "bits, (bits >> 31u) == 1u", NULL, "the choice of experts",
-                    add_softmax);
+                    add_logits);
     defect_is_found("if (at > pos) { return false; }", "if (at > pos + 1u) { return false; }", NULL,
                     "attention of prompts (f16)", add_prompt);
     defect_is_found("let e2 = s[first + 4u * i + 2u];", "let e2 = s[first + 4u * i + 1u];", NULL,
