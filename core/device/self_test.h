@@ -6,7 +6,8 @@
  *   products      tiles of a form times rows of codes.  Scales are powers of two and sums are
  *                 small, so every result is exact, and must be that of the CPU's kernel.  Where
  *                 scales are fp16, some are subnormal: a device that takes these for zero is
- *                 refused, because the scales of super-blocks are often that small
+ *                 refused, because the scales of super-blocks are often that small.
+ *   embedding     rows of tiles of a form, within rounding
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join;
  *                 and groups of rows: within the rounding of keys and values
@@ -23,9 +24,10 @@
 #include "layers/kv.h"
 
 #include "wgsl/attend_wgsl.h"
+#include "wgsl/embed_wgsl.h"
+#include "wgsl/experts_wgsl.h"
 #include "wgsl/product_wgsl.h"
 #include "wgsl/rows_wgsl.h"
-#include "wgsl/experts_wgsl.h"
 
 typedef struct qsf_self_test qsf_self_test;
 
@@ -36,14 +38,16 @@ void       qsf_self_test_free(qsf_self_test *t);        /* takes NULL */
 
 /* Each adds a case, unless there is one of the same shader.  rows 0: qsf_wgsl_product_tiles. */
 qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
-qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
-qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
-                                   qsf_error *err);
 /* With `from`. */
 qsf_status qsf_self_test_fused(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
 qsf_status qsf_self_test_choice(qsf_self_test *t, const qsf_wgsl_choice *c, qsf_error *err);
 /* For few slots, and for many, which a shader sorts before. */
 qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bool many, qsf_error *err);
+/* Tiles only: floats are not multiplied there, only brought into place. */
+qsf_status qsf_self_test_embed(qsf_self_test *t, const qsf_wgsl_embed *e, qsf_error *err);
+qsf_status qsf_self_test_rows(qsf_self_test *t, const qsf_wgsl_rows *r, qsf_error *err);
+qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
+                                   qsf_error *err);
 /* Of groups of rows. */
 qsf_status qsf_self_test_prompt(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
                                 qsf_error *err);

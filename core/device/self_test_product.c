@@ -1,4 +1,4 @@
-/* The self-test's products: tiles whose sums are exact.
+/* The self-test's products and embeddings: tiles whose sums are exact.
  * SPDX-License-Identifier: MIT */
 #include "device/self_test_own.h"
 
@@ -255,5 +255,75 @@ qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qs
         qsf_self_room_free(&b, x.room, x.bytes);
         qsf_self_room_free(&b, w, bytes);
     }
+    return qsf_self_end(&b);
+}
+
+/* ---- rows of the embedding ---- */
+
+enum { EMBED_COLS = 256, EMBED_TOKENS = 4 };
+static const uint32_t self_embed_tokens[EMBED_TOKENS] = { 3, 31, 16, 0 };
+
+/* The CPU's products with rows that have a 1 in one column each: the matrix, column by column. */
+static float *self_embed_columns(self_build *b, const qsf_wgsl_embed *e, const uint8_t *w, uint64_t *bytes)
+{
+    const uint32_t rows = SELF_TILES * QSF_TILE_ROWS, cols = qsf_act_cols(EMBED_COLS);
+    const uint64_t all = (uint64_t)EMBED_COLS * cols, y_floats = (uint64_t)EMBED_COLS * rows;
+    *bytes = (y_floats + all / 64 + all / 32) * sizeof(float) + all / 4 + all;
+    float *y = qsf_self_room(b, *bytes);
+    if (!y) return NULL;
+    float *d = y + y_floats, *s = d + all / 64;
+    int16_t *h = (int16_t *)(void *)(s + all / 32);
+    const qsf_act act = { .q = (int8_t *)(h + all / 8), .d = d, .s = s, .h = h, .n = EMBED_COLS,
+                          .cols = cols };
+    for (uint32_t c = 0; c < EMBED_COLS; c++) {
+        const size_t i = (size_t)c * cols + c;
+        act.q[i] = 1;
+        d[i / 64] = s[i / 32] = 1;
+        h[i / 16 * 2 + i / 2 % 2] = 1;
+    }
+    b->t->k->matmul[e->form](y, rows, w, &act, SELF_TILES, EMBED_COLS / e->block, e->block);
+    return y;
+}
+
+static void self_embed_run(self_build *b, const qsf_wgsl_embed *e, qsf_device_id pipeline)
+{
+    const uint32_t blocks = EMBED_COLS / e->block, rows = SELF_TILES * QSF_TILE_ROWS;
+    const uint64_t bytes = (uint64_t)SELF_TILES * blocks * qsf_tile_bytes(e->form, e->block);
+    const qsf_wgsl_embed_numbers numbers = { .n = EMBED_TOKENS, .cols = EMBED_COLS, .blocks = blocks,
+                                             .rows = rows, .y_ld = EMBED_COLS, .scale = 1 };
+    self_random r = { 77 + (uint32_t)e->form };
+    float want[EMBED_TOKENS * EMBED_COLS];
+    uint64_t room = 0;
+    uint8_t *w = qsf_self_room(b, bytes);
+    for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(e->form, e->block))
+        qsf_self_tile(w + at, e->form, e->block, &r);
+    float *columns = w ? self_embed_columns(b, e, w, &room) : NULL;
+    for (uint32_t i = 0; columns && i < QSF_ARRAY_LEN(want); i++)
+        want[i] = columns[i % EMBED_COLS * rows + self_embed_tokens[i / EMBED_COLS]];
+    if (columns) {
+        const qsf_device_range ranges[] = {
+            qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, w, bytes),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, self_embed_tokens, sizeof self_embed_tokens),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, NULL, sizeof want),
+        };
+        qsf_self_step(b, pipeline, ranges, 4, 1, EMBED_TOKENS, 1);
+        qsf_self_expect(b, ranges[3].buffer, SELF_NEAR, 1e-6f, want, QSF_ARRAY_LEN(want));
+    }
+    qsf_self_room_free(b, columns, room);
+    qsf_self_room_free(b, w, bytes);
+}
+
+qsf_status qsf_self_test_embed(qsf_self_test *t, const qsf_wgsl_embed *e, qsf_error *err)
+{
+    self_build b;
+    qsf_device_id pipeline;
+    char name[64];
+    if (e->floats) return QSF_OK;
+    qsf_format(name, sizeof name, "embedding of %s weights", qsf_form_name(e->form));
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    qsf_wgsl_embed_text(&b.text, e);
+    if (qsf_self_is_new(&b, &pipeline)) self_embed_run(&b, e, pipeline);
     return qsf_self_end(&b);
 }
