@@ -138,6 +138,7 @@ static void list_choice(qsf_device_maker *k)
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_choice_text(&t, &c);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test) k->st = qsf_self_test_choice(k->b->test, &c, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 

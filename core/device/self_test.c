@@ -231,10 +231,20 @@ static bool self_codes(const self_case *c)
     return true;
 }
 
+static bool self_slots(const self_case *c)
+{
+    bool near = true;
+    for (uint32_t i = 0; i < c->n; i += 2)
+        near &= c->want[i] == c->got[i] &&
+            fabsf(qsf_f32_from_bits(c->want[i + 1]) - qsf_f32_from_bits(c->got[i + 1])) <= c->tolerance;
+    return near;
+}
+
 static qsf_status self_compare(const qsf_self_test *t, const self_case *c, qsf_error *err)
 {
     const bool right = c->check == SELF_EXACT ? self_exact(c)
         : c->check == SELF_CODES ? self_codes(c)
+        : c->check == SELF_SLOTS ? self_slots(c)
         : self_near((const float *)(const void *)c->want, (const float *)(const void *)c->got, c->n,
                     c->tolerance);
     if (right) return QSF_OK;

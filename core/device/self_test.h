@@ -7,12 +7,13 @@
  *                 small, so every result is exact, and must be that of the CPU's kernel.  Where
  *                 scales are fp16, some are subnormal: a device that takes these for zero is
  *                 refused, because the scales of super-blocks are often that small.
- *                 Those that make codes by themselves, and gated ones, within the rounding of codes
  *   embedding     rows of tiles of a form, within rounding
  *   rows          norms, activations and sums, within rounding
  *   attention     keys and values of a sequence to their places, chunks of them, and their join;
  *                 and groups of rows: within the rounding of keys and values
- *   experts       products of slots with the experts that they chose, exact
+ *   fused         products that make codes by themselves, and gated ones, within rounding
+ *   experts       their choice, within rounding; products of slots with the experts that they
+ *                 chose, exact, also after slots were sorted by expert
  *   variables     in a loop begin with their initial value on each pass
  *
  * The pipelines are those that the layers use, so a case costs a dispatch or three. */
@@ -39,7 +40,8 @@ void       qsf_self_test_free(qsf_self_test *t);        /* takes NULL */
 qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
 /* With `from`. */
 qsf_status qsf_self_test_fused(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err);
-/* For few slots, and for many, which a shader has sorted. */
+qsf_status qsf_self_test_choice(qsf_self_test *t, const qsf_wgsl_choice *c, qsf_error *err);
+/* For few slots, and for many, which a shader sorts before. */
 qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bool many, qsf_error *err);
 /* Tiles only: floats are not multiplied there, only brought into place. */
 qsf_status qsf_self_test_embed(qsf_self_test *t, const qsf_wgsl_embed *e, qsf_error *err);

@@ -48,7 +48,7 @@ static void fused_room(self_build *b, fused_case *c)
     c->row_bias = c->want + FUSED_ROWS;
     float *s = c->row_bias + FUSED_ROWS, *d = s + cols / 32;
     int16_t *h = (int16_t *)(void *)(d + cols / 64);
-    c->act = (qsf_act){ .q = (int8_t *)(h + cols / 8), .d = d, .s = s, .h = h, .n = 1, .cols = (uint32_t)cols };
+    c->act = (qsf_act){ .q = (int8_t *)(h + cols / 8), .d = d, .s = s, .h = h, .n = 1, .cols = p->cols };
     c->w = (uint8_t *)(c->act.q + cols);
 }
 

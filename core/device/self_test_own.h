@@ -11,6 +11,7 @@ enum { SELF_BUFFERS = 16, SELF_STEPS = 3, SELF_CASES = 256 };
 typedef enum self_check {
     SELF_EXACT,         /* the same words */
     SELF_NEAR,          /* floats, within `tolerance` of the largest */
+    SELF_SLOTS,         /* pairs of an expert, which is the same, and a weight within `tolerance` of 1 */
     SELF_CODES          /* rows of codes (wgsl.h): the numbers they stand for, within `tolerance` of the
                          * largest of 64 */
 } self_check;

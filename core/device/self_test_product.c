@@ -141,42 +141,30 @@ static void self_product_run(self_build *b, const qsf_wgsl_product *p, qsf_devic
     qsf_self_room_free(b, sums, bytes);
 }
 
-qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err)
-{
-    const uint64_t bytes = (uint64_t)SELF_TILES * (SELF_COLS / p->block) * qsf_tile_bytes(p->form, p->block);
-    const bool super = qsf_forms[p->form].sub != 0;
-    self_random r = { 1 + (uint32_t)p->form };
-    self_build b;
-    self_rows x = { .bytes = 0 };
-    qsf_device_id pipeline;
-    char name[64];
-    assert(!p->from && !p->split && !p->gated && !p->scaled);
-    qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
-               p->rows ? "rows" : "tiles");
-    qsf_self_begin(&b, t, name, err);
-    if (b.st) return b.st;
-    if (p->rows) qsf_wgsl_product_rows(&b.text, p);
-    else qsf_wgsl_product_tiles(&b.text, p);
-    if (qsf_self_is_new(&b, &pipeline)) {
-        uint8_t *w = qsf_self_room(&b, bytes);
-        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(p->form, p->block))
-            qsf_self_tile(w + at, p->form, p->block, &r);
-        self_rows_fill(&b, &x, !p->rows ? 5 : p->rows > 1 ? p->rows - 1 : 1, super ? 31 : 127, &r);
-        if (!b.st) self_product_run(&b, p, pipeline, w, bytes, &x);
-        qsf_self_room_free(&b, x.room, x.bytes);
-        qsf_self_room_free(&b, w, bytes);
-    }
-    return qsf_self_end(&b);
-}
-
 /* ---- experts ---- */
 
 /* Two rows with two slots each; an expert's rows begin within a tile. */
 enum { EXPERTS = 3, EXPERT_ROWS = 24, EXPERT_USED = 2, EXPERT_SLOTS = 4, EXPERT_TILES = 5,
        EXPERT_ALL = EXPERT_TILES * QSF_TILE_ROWS };
 static const uint32_t expert_slots_of[EXPERT_SLOTS][2] = { { 2, 0 }, { 0, 0 }, { 1, 0 }, { 2, 0 } };
-/* The same sorted by expert (choice_wgsl.h). */
-static const uint32_t expert_list[] = { 0, 0, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0, 1, 2, 0, 3 };
+
+/* The slots by expert, for the product that follows. */
+static qsf_device_range experts_sort(self_build *b, qsf_device_range slots, bool many)
+{
+    const uint32_t groups = qsf_wgsl_expert_groups(EXPERT_SLOTS, EXPERTS);
+    const qsf_wgsl_sort_numbers numbers = { .n = EXPERT_SLOTS, .experts = EXPERTS, .used = EXPERT_USED,
+                                            .slots = EXPERT_USED, .groups = groups };
+    const uint64_t bytes = 16 * groups + 4 * EXPERT_SLOTS;
+    const qsf_device_range list = qsf_self_buffer(b, QSF_DEVICE_STORAGE, NULL, bytes);
+    if (!many) return list;
+    qsf_self_text(b);
+    if (!b->st) qsf_wgsl_sort(&b->text);
+    const qsf_device_id pipeline = qsf_self_pipeline(b);
+    const qsf_device_range of = qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers),
+        ranges[] = { of, slots, list };
+    qsf_self_step(b, pipeline, ranges, 3, 1, 1, 1);
+    return list;
+}
 
 static void experts_run(self_build *b, const qsf_wgsl_experts *e, bool many, qsf_device_id pipeline,
                         const uint8_t *w, uint64_t w_bytes, const self_rows *x)
@@ -200,13 +188,13 @@ static void experts_run(self_build *b, const qsf_wgsl_experts *e, bool many, qsf
     const uint32_t storage = QSF_DEVICE_STORAGE;
     qsf_device_range ranges[8];
     uint32_t n = 0;
-    assert(groups == EXPERTS);
     ranges[n++] = qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers);
     ranges[n++] = qsf_self_buffer(b, storage, w, w_bytes);
     ranges[n++] = qsf_self_buffer(b, storage, x->words, (uint64_t)x->act.n * x->x_ld * 16);
     ranges[n++] = qsf_self_buffer(b, storage, NULL, sizeof want);
     ranges[n++] = qsf_self_buffer(b, storage, expert_slots_of, sizeof expert_slots_of);
-    ranges[n++] = qsf_self_buffer(b, storage, expert_list, sizeof expert_list);
+    ranges[n] = experts_sort(b, ranges[n - 1], many);
+    n++;
     if (e->scales) ranges[n++] = qsf_self_buffer(b, storage, scales, sizeof scales);
     if (e->bias) ranges[n++] = qsf_self_buffer(b, storage, sums, EXPERT_ALL * sizeof *sums);
     qsf_self_step(b, pipeline, ranges, n, many ? (tiles + 3) / 4 : tiles, 1, many ? groups : EXPERT_SLOTS);
@@ -234,6 +222,36 @@ qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bo
             qsf_self_tile(w + at, e->form, e->block, &r);
         self_rows_fill(&b, &x, EXPERT_USED, qsf_forms[e->form].sub ? 31 : 127, &r);
         if (!b.st) experts_run(&b, e, many, pipeline, w, bytes, &x);
+        qsf_self_room_free(&b, x.room, x.bytes);
+        qsf_self_room_free(&b, w, bytes);
+    }
+    return qsf_self_end(&b);
+}
+
+/* ---- products ---- */
+
+qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qsf_error *err)
+{
+    const uint64_t bytes = (uint64_t)SELF_TILES * (SELF_COLS / p->block) * qsf_tile_bytes(p->form, p->block);
+    const bool super = qsf_forms[p->form].sub != 0;
+    self_random r = { 1 + (uint32_t)p->form };
+    self_build b;
+    self_rows x = { .bytes = 0 };
+    qsf_device_id pipeline;
+    char name[64];
+    assert(!p->from && !p->split && !p->gated && !p->scaled);
+    qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
+               p->rows ? "rows" : "tiles");
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    if (p->rows) qsf_wgsl_product_rows(&b.text, p);
+    else qsf_wgsl_product_tiles(&b.text, p);
+    if (qsf_self_is_new(&b, &pipeline)) {
+        uint8_t *w = qsf_self_room(&b, bytes);
+        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(p->form, p->block))
+            qsf_self_tile(w + at, p->form, p->block, &r);
+        self_rows_fill(&b, &x, !p->rows ? 5 : p->rows > 1 ? p->rows - 1 : 1, super ? 31 : 127, &r);
+        if (!b.st) self_product_run(&b, p, pipeline, w, bytes, &x);
         qsf_self_room_free(&b, x.room, x.bytes);
         qsf_self_room_free(&b, w, bytes);
     }

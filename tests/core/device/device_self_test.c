@@ -101,6 +101,11 @@ static void add_experts(testing *x, bool many)
     CHECK_EQ(qsf_self_test_experts(x->t, &e, many, &error), QSF_OK);
 }
 
+static void add_choice(testing *x, qsf_wgsl_choice c)
+{
+    CHECK_EQ(qsf_self_test_choice(x->t, &c, &error), QSF_OK);
+}
+
 static void attention_of(testing *x, bool codes, bool norm, bool prompt)
 {
     qsf_kv_layout l;
@@ -203,9 +208,13 @@ TEST(a_right_device_passes_what_is_fused_and_grouped)
     add_fused(&x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_TWO, .function = QSF_WGSL_GELU }, false);
     add_experts(&x, false);
     add_experts(&x, true);
+    add_choice(&x, (qsf_wgsl_choice){ .router = QSF_WGSL_OF_ALL, .norm = true });
+    add_choice(&x, (qsf_wgsl_choice){ .router = QSF_WGSL_OF_EACH, .shared = QSF_WGSL_BESIDE_GATE,
+                                      .bias = true, .groups = true, .scales = true });
+    add_choice(&x, (qsf_wgsl_choice){ .router = QSF_WGSL_OF_CHOSEN, .shared = QSF_WGSL_BESIDE });
     attention_of(&x, false, true, true);
     attention_of(&x, true, false, true);
-    CHECK_EQ(x.t->n, before + 8);
+    CHECK_EQ(x.t->n, before + 11);
     CHECK_EQ(testing_end(&x), QSF_OK);
 }
 
@@ -253,6 +262,7 @@ static void add_join_fused(testing *x)
     add_fused(x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_ATTENTION }, false);
 }
 static void add_slots(testing *x) { add_experts(x, false); }
+static void add_logits(testing *x) { add_choice(x, (qsf_wgsl_choice){ .router = QSF_WGSL_OF_CHOSEN }); }
 static void add_sorted(testing *x) { add_experts(x, true); }
 static void add_prompt(testing *x) { attention_of(x, false, true, true); }
 static void add_prompt_q8(testing *x) { attention_of(x, true, false, true); }
@@ -294,6 +304,8 @@ TEST(defects_of_what_is_fused_and_grouped_are_found)
                     "experts of 4bit_s weights (slots)", add_slots);
     defect_is_found("let expert = List[4u * group.z];", "let expert = List[4u * group.z] / 2u;", NULL,
                     "experts of 4bit_s weights (tiles)", add_sorted);
+    defect_is_found("~bits, (bits >> 31u) == 1u", "bits, (bits >> 31u) == 1u", NULL, "the choice of experts",
+                    add_logits);
     defect_is_found("if (at > pos) { return false; }", "if (at > pos + 1u) { return false; }", NULL,
                     "attention of prompts (f16)", add_prompt);
     defect_is_found("let e2 = s[first + 4u * i + 2u];", "let e2 = s[first + 4u * i + 1u];", NULL,
