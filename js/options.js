@@ -75,6 +75,7 @@ const OPTIONS = {
     cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     device: word('auto', ['auto', 'cpu', 'gpu']),
+    gpuLayers: whole(undefined, 2 ** 24, 1), gpuMemory: number(0, 1e7),
     gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
       'it must be a GPU object, or the name of a module that makes one'),
     signal, onProgress: callback,

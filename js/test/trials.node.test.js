@@ -41,8 +41,8 @@ test('the rule: an answer and four times the prompt, a tenth faster', () => {
 
 describe('a GPU that passes for hardware', {skip}, () => {
   let wanted, gpu, asked;
-  /* The GPU's own time does not count if isFast: the clock stands still from its first command until
-   * it is read after the result, so that the GPU seems faster than any CPU. */
+  /* The GPU's own time does not count if isFast: the clock stands still from its first command
+   * until it is read after the result, so that the GPU seems faster than any CPU. */
   const clock = performance.now.bind(performance);
   let hidden = 0, since, isOver = false;
   const hide = () => { since ??= clock(); };
@@ -64,8 +64,9 @@ describe('a GPU that passes for hardware', {skip}, () => {
         device ??= await adapter.requestDevice(wishes);
         asked = 0;
         const bound = name => (...given) => device[name](...given);
-        const own = Object.fromEntries(['pushErrorScope', 'popErrorScope', 'createBindGroupLayout',
-          'createPipelineLayout', 'createBindGroup', 'createCommandEncoder'].map(name => [name, bound(name)]));
+        const names = ['pushErrorScope', 'popErrorScope', 'createBindGroupLayout', 'createPipelineLayout',
+          'createBindGroup', 'createCommandEncoder'];
+        const own = Object.fromEntries(names.map(name => [name, bound(name)]));
         const texts = new Map();        // module -> text
         return {...own, limits: device.limits, lost: new Promise(() => {}), destroy() {},
           createShaderModule(wish) {
