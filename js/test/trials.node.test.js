@@ -149,7 +149,7 @@ describe('a GPU that passes for hardware', {skip}, () => {
     await cache.delete();
     const first = await loaded(), [name] = await kept(), file = join(FOLDER, 'urls', name);
     const whole = await readFile(file, 'utf8');
-    for (const text of ['', whole.slice(0, -5), whole.replace('"key":"', '"key":"x'),
+    for (const text of [whole.slice(0, -5),
       JSON.stringify({...JSON.parse(whole), gpu: {token: -1, prompt: 'none'}})]) {
       await writeFile(file, text);
       asked = 0;
