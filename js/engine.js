@@ -138,26 +138,26 @@ export class Engine {
     this.#device.reason = error.message;
   }
   /* The context's layers go to the GPU; the side module, if there are any. */
-  async #move(device) {
+  async #move(options) {
     try {
       const gpu = this.#gpu, module = await this.#host.compile(this.isShared ? 'gpu-threads' : 'gpu');
       const side = await GpuModule.start(module, this.#memory, gpu);
-      side.use(this.#context, status => this.#memory.check(status, this.#context));
-      const {layers, reason} = side.about(this.#context);
+      side.use(this.#context, options, status => this.#memory.check(status, this.#context));
       this.#side = side;
-      this.#device = {...this.#device, kind: 'gpu', name: nameOf(gpu.info), layers, reason};
+      this.#device = {...this.#device, kind: 'gpu', name: nameOf(gpu.info), ...side.about(this.#context)};
       return side;
     } catch (error) {
       if (error instanceof WebAssembly.RuntimeError) throw error;       // the memory is not valid any more
-      return this.#without(error, device);
+      return this.#without(error, options.device);
     }
   }
   /* What a trial's result depends on. */
-  #trialKey({kv}) {
+  #trialKey({kv, gpuLayers, gpuMemory}) {
     const {version, variant, threads, architecture, weightBytes, embedding, feedForward, heads, kvHeads,
       headDim, layers, vocabulary, batch} = {...this.info(), ...this.#numbers(['batch'])};
     return JSON.stringify([this.#gpu.info.id, this.#host.runtime, version, variant, threads, architecture,
-      weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv]);
+      weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv, gpuLayers,
+      gpuMemory]);
   }
   /* The GPU that was chosen, unless a trial that was kept speaks against it. */
   async #begun(options, trials) {
@@ -169,7 +169,7 @@ export class Engine {
       if (figures) this.#device.trial = figures;
       if (reason) return this.#without(new QsfError('UNSUPPORTED', reason), options.device);
     }
-    return this.#move(options.device);
+    return this.#move(options);
   }
   /** For device: 'auto', once the file can be read: a trial shows whether the GPU is worth its
    * layers, unless the result of one was kept. stop: see serve.js. */

@@ -49,8 +49,8 @@ async function linked(module, memory, gpu) {
 const RANGE = 24;
 /* qsf_trial_kind */
 const TRIALS = 4;
-/* f64 layers, f64 bytes, 160 characters */
-const ABOUT = 176;
+/* numbers and characters that about() writes */
+const NUMBERS = 4, CHARACTERS = 160;
 const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 
 export class GpuModule {
@@ -73,13 +73,17 @@ export class GpuModule {
 
   /** Moves a context's layers to the GPU, as far as it can compute them. check(status) throws what
    * is wrong. */
-  use(context, check) { check(this.#x.use(context, 0xffffffff)); }
+  use(context, {gpuLayers = -1, gpuMemory = 0}, check) {
+    check(this.#x.use(context, gpuLayers, 1e6 * gpuMemory));
+  }
   /** How many layers it has, in how many bytes of the GPU's memory, and why it has no others. */
   about(context) {
-    return this.#memory.room(ABOUT, at => {
-      this.#x.about(context, at, at + 16);
-      const [layers, bytes] = new Float64Array(this.#memory.raw.buffer, at, 2);
-      return {layers, bytes, reason: this.#string(at + 16)};
+    const text = 8 * NUMBERS;
+    return this.#memory.room(text + CHARACTERS, at => {
+      this.#x.about(context, at, at + text);
+      const [layers, weights, kv, batch] = new Float64Array(this.#memory.raw.buffer, at >>> 0, NUMBERS);
+      return {layers, reason: this.#string(at + text), plan: [{name: 'weights', bytes: weights},
+        {name: 'KV cache', bytes: kv}, {name: 'batch', bytes: batch}]};
     });
   }
 

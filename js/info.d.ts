@@ -41,9 +41,11 @@ export interface ModelInfo {
   readonly threads: number;
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
    * 'cpu': all of it, for this reason. trial: milliseconds of the layers for each token, of an
-   * answer and of a prompt, if `device` is 'auto' and the GPU could compute them. */
+   * answer and of a prompt, if `device` is 'auto' and the GPU could compute them. plan: the GPU's
+   * memory, part by part. */
   readonly device: {readonly kind: 'cpu' | 'gpu', readonly name: string, readonly layers: number,
     readonly reason: string,
+    readonly plan?: readonly {readonly name: string, readonly bytes: number}[],
     readonly trial?: Readonly<Record<'gpu' | 'cpu', {readonly token: number, readonly prompt: number}>>};
   readonly isa: string;
   readonly version: string;

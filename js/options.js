@@ -78,6 +78,7 @@ const OPTIONS = {
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them
     device: word('auto', ['auto', 'cpu', 'gpu']),
+    gpuLayers: whole(undefined, 2 ** 24, 1), gpuMemory: number(0, 1e7),
     gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
       'it must be a GPU object, or the name of a module that makes one'),
     signal, onProgress: callback,

@@ -5,7 +5,8 @@ import {TRIAL, keyOf} from './store.js';
 /* Nanoseconds as the side module measures them (core/device/device_trial.h), in milliseconds. */
 export const figuresOf = ([gpuToken, gpuPrompt, cpuToken, cpuPrompt]) => {
   const ms = ns => Number((ns / 1e6).toPrecision(3));
-  return {gpu: {token: ms(gpuToken), prompt: ms(gpuPrompt)}, cpu: {token: ms(cpuToken), prompt: ms(cpuPrompt)}};
+  return {gpu: {token: ms(gpuToken), prompt: ms(gpuPrompt)},
+    cpu: {token: ms(cpuToken), prompt: ms(cpuPrompt)}};
 };
 
 /* An answer's token, and four of a prompt: most conversations read more than they write. */
@@ -26,7 +27,7 @@ const isSound = figures => [figures?.gpu, figures?.cpu].every(x => isTime(x?.tok
 
 const fileOf = async key => `${await keyOf(key)}${TRIAL}`;
 
-/** backend() promises what a Store takes. Nothing here fails: without a place, trials are repeated. */
+/** backend() promises what a Store takes. Nothing here fails: without it, trials are repeated. */
 export const trialsOver = backend => ({
   async get(key) {
     try {

@@ -150,7 +150,8 @@ static uint64_t trial_cpu_run(qsf_context *c, const qsf_weights *w, uint32_t n)
     return took / times;
 }
 
-static void trial_cpu(qsf_context *c, qsf_device_trial *t, const qsf_weights *w, uint32_t n, uint32_t n_layers)
+static void trial_cpu(qsf_context *c, qsf_device_trial *t, const qsf_weights *w, uint32_t n,
+                      uint32_t n_layers)
 {
     const uint64_t begin = qsf_now(c->platform);
     uint64_t best = UINT64_MAX;

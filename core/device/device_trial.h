@@ -3,9 +3,9 @@
  *
  * The first of the device's layers is computed by both, with the model's weights: for one row, as
  * answers are, and for a few rows of a prompt.  On the device it is listed as often as the device
- * has layers, in one submit, so that the way there and back counts once, as in a batch.  The best of
- * several runs counts, and each of the four measurements takes a tenth of a second at most, or one
- * run. */
+ * has layers, in one submit, so that the way there and back counts once, as in a batch.  The best
+ * of several runs counts, and each of the four measurements takes a tenth of a second at most, or
+ * one run. */
 #ifndef QSF_DEVICE_TRIAL_H
 #define QSF_DEVICE_TRIAL_H
 

@@ -161,6 +161,14 @@ test('weights that a GPU has are not read again', {skip}, async () => {
   assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
 });
 
+test('a GPU may have some of the layers', {skip}, async () => {
+  const model = await load(MODEL, {...HOW, device: 'gpu', gpuLayers: 1, gpu: DAWN});
+  assert.equal(model.info.device.layers, 1);
+  assert.equal(await answer(model, {maxTokens: 4}), (await onCpu()).slice(0, 4));
+  assert.equal((await model.stats()).gpuLayers, 1);
+  await model.dispose();
+});
+
 test('a module that makes a GPU runs in the worker', {skip}, async () => {
   const auto = await load(MODEL, {...HOW, gpu: DAWN});
   assert.equal(auto.info.device.kind, 'cpu');

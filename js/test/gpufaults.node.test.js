@@ -6,7 +6,7 @@ import {cp, mkdir, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
-import {QSF, WORK, load, packaged} from './tools.js';
+import {QSF, WORK, code, load, packaged} from './tools.js';
 import {fakeGpu} from './fake_gpu.js';
 import {tinyModel} from './tiny.js';
 
@@ -193,6 +193,47 @@ describe('the module of a GPU', () => {
   });
   test('need not be one: a GPU may be a function', async () => {
     assert.match(await auto('Object.assign(() => {}, fakeGpu())', 'gpu'), /^gpu: /);
+  });
+});
+
+describe("the GPU's memory", () => {
+  const LAYERS = 12, MANY = tinyModel({codes: true, seed: 38, layers: LAYERS});
+  async function device(options) {
+    const model = await load(MANY, {...HOW, device: 'gpu', gpu: fakeGpu(), ...options});
+    const {device} = model.info;
+    await model.dispose();
+    return {...device, bytes: device.plan?.reduce((sum, {bytes}) => sum + bytes, 0)};
+  }
+  test('is planned, and limits the layers that go there', async () => {
+    const all = await device(), [weights, kv, batch] = all.plan;
+    assert.equal(all.layers, LAYERS);
+    assert.deepEqual(all.plan.map(({name}) => name), ['weights', 'KV cache', 'batch']);
+    // Q8_0: 34 bytes for 32 weights, f16 keys and values
+    assert.ok(weights.bytes > LAYERS * 4 * 64 * 64 && weights.bytes < 2 * MANY.length, `${weights.bytes}`);
+    assert.equal(kv.bytes, LAYERS * 64 * 2 * 64 * 2);
+    assert.ok(batch.bytes > 0);
+    let before = LAYERS;
+    for (const share of [0.9, 0.7, 0.5]) {
+      const limit = batch.bytes + share * (weights.bytes + kv.bytes);
+      const some = await device({gpuMemory: limit / 1e6});
+      assert.ok(some.layers > 0 && some.layers < before, `${some.layers} layers`);
+      assert.ok(some.bytes <= limit, `${some.bytes} of ${limit}`);
+      assert.match(some.reason, /^\d+ of 12 layers fit into \d+ MB$/);
+      before = some.layers;
+    }
+  });
+  test('may be too small for a layer', async () => {
+    await assert.rejects(device({gpuMemory: 0.01}),
+      code('BUDGET', /one layer needs \d+ MB of the GPU's memory/));
+    const {kind, reason} = await device({gpuMemory: 0.01, device: 'auto'});
+    assert.equal(kind, 'cpu');
+    assert.match(reason, /one layer needs/);
+  });
+  test('is not all that limits them', async () => {
+    const {layers, reason} = await device({gpuLayers: 5});
+    assert.deepEqual([layers, reason], [5, 'at most 5 on the GPU']);
+    for (const wrong of [{gpuLayers: 0}, {gpuLayers: 1.5}, {gpuMemory: -1}, {gpuMemory: '1'}])
+      await assert.rejects(device(wrong), code('ARGUMENT', /^gpu(Layers|Memory) is .*; it must be a /));
   });
 });
 
