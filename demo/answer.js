@@ -66,8 +66,21 @@ export class Reasoning {
   }
 }
 
+const TITLES = {calculate: 'Calculator', current_time: 'Clock', run_javascript: 'JavaScript'};
+const shortly = given => { try { return Object.values(JSON.parse(given)).join(', '); } catch { return given;
+  } };
+
+/** A tool that the model has used: folded, with what it was given and what came out. */
+export function drawCall(body, {name, given, result}) {
+  const line = text => text.split('\n')[0].slice(0, 60), what = shortly(given);
+  const title = `${t(TITLES[name] ?? name)}: ${line(what)} → ${line(result)}`;
+  body.before(make('details', {className: 'call'}, make('summary', {textContent: title}),
+    make('pre', {textContent: what, tabIndex: 0}), make('pre', {textContent: result, tabIndex: 0})));
+}
+
 /** An answer of before. */
 export function drawWhole(body, node, plain) {
+  for (const call of node.calls ?? []) drawCall(body, call);
   if (node.reasoning)
     body.before(fold(make('summary', {textContent: t('Reasoning')}),
       make('div', {className: 'thoughts', textContent: node.reasoning})));

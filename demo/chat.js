@@ -1,7 +1,7 @@
 /* The conversation that is shown: questions, answers that arrive piece by piece, and what can be
  * done with them. Its data is a tree of messages (thread.js).
  * SPDX-License-Identifier: MIT */
-import {Drawing, Pace, Reasoning, drawWhole} from './answer.js';
+import {Drawing, Pace, Reasoning, drawCall, drawWhole} from './answer.js';
 import {make} from './dom.js';
 import {drawFiles, drawQuestion, editor} from './question.js';
 import {icon} from './icons.js';
@@ -13,12 +13,12 @@ const ENDS = {length: 'maximum length reached', full: 'the memory for this conve
 const NO_ROOM = ['FULL', 'LONG'];       /* codes of errors: the prompt is longer than the context */
 
 /* The tokens that a prompt leaves for its answer; undefined if only the engine knows. */
-async function room(model, messages) {
+async function room(model, messages, tools) {
   const context = model.info?.contextLength;
   if (!context || !model.render || !model.tokenize) return undefined;
-  const most = new TextEncoder().encode(JSON.stringify(messages)).length + 64;
+  const most = new TextEncoder().encode(JSON.stringify([messages, tools])).length + 64;
   if (most * 2 < context) return context - most;                // a token has at least a byte
-  return context - (await model.tokenize(await model.render(messages), {parseSpecial: true})).length;
+  return context - (await model.tokenize(await model.render(messages, {tools}), {parseSpecial: true})).length;
 }
 
 const act = (name, label, sign) => {
@@ -31,7 +31,7 @@ export class Chat {
   #talk; #model; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
 
   /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation),
-   * figures(text), options(): more options of chat() */
+   * figures(text), options(used): more options of chat(), which shows calls of tools by used() */
   constructor(talk, settings, hooks) {
     this.#talk = talk;
     this.#settings = settings;
@@ -163,11 +163,17 @@ export class Chat {
     };
     const hidden = () => { if (document.hidden) keep(); };      // the page may not come back
     document.addEventListener('visibilitychange', hidden);
+    const used = call => {
+      (answer.calls ??= []).push(call);
+      drawCall(body, call);
+      drawn();
+    };
     const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
       onToken: () => pace.token()};
     try {
       const parts = raw ? model.generate(question.content, options)
-        : this.#asked(question, {...options, onReasoning: text => reasoning.add(text)}, pace);
+        : this.#asked(question, {...options, ...this.#hooks.options(used),
+          onReasoning: text => reasoning.add(text)}, pace);
       const iterator = parts[Symbol.asyncIterator]();
       for (let step; ;) {
         step = await iterator.next();
@@ -190,7 +196,8 @@ export class Chat {
     document.removeEventListener('visibilitychange', hidden);
     drawing.flush();
     reasoning.end();
-    if (failure && !drawing.text) {             // nothing came: the question waits for an answer
+    if (failure && !drawing.text && !answer.calls) {
+                  // nothing came: the question waits for an answer
       conversation.nodes.splice(conversation.nodes.indexOf(answer), 1);
       conversation.leaf = question.id;
     }
@@ -216,11 +223,11 @@ export class Chat {
     const {system, maxTokens} = this.#settings, conversation = this.#conversation, model = this.#model;
     const given = () => messagesFor(conversation, question, system);
     const shorter = () => trim(conversation, question) && (this.#markSkipped(), true);
-    for (let left; (left = await room(model, given()).catch(() => undefined)) !== undefined
+    for (let left; (left = await room(model, given(), options.tools).catch(() => undefined)) !== undefined
       && left < Math.min(maxTokens, model.info.contextLength / 4) && shorter(););
     for (;;) {
       try {
-        return yield * model.chat(given(), {...options, ...this.#hooks.options?.()});
+        return yield * model.chat(given(), options);
       } catch (error) {
         if (!NO_ROOM.includes(error.code) || pace.tokens || !shorter()) throw error;
       }

@@ -15,7 +15,8 @@
  *
  * A model has what the page uses of the package's: chat(messages, options) and generate(text,
  * options), async iterators of text that return how it ended, as a word or as {end, usage}; options
- * are those of the settings, signal, onToken and onReasoning. */
+ * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat. */
+import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
 import {Conversations} from './conversations.js';
 import {$, announce, button, make, note, on} from './dom.js';
@@ -28,7 +29,8 @@ import {suggestions} from './suggestions.js';
 drawIcons(document);
 await speak('');
 
-let engine, model, alone = false;           // alone: the only model
+let engine, model, alone = false,           // alone: the only model
+  toolbox;                                  // the tools' module, while they are used
 
 const {settings, reset} = bindSettings([$('choose'), $('answering')], name => engine?.changed(name));
 
@@ -65,6 +67,13 @@ const chat = new Chat($('talk'), settings, {
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
   changed(conversation) { void conversations.keep(conversation); },
+  options(used) {
+    return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
+      const result = toolbox.useTool(call);
+      used({name: call.function.name, given: call.function.arguments, result});
+      return result;
+    }};
+  },
   figures(text) {
     $('figures').textContent = t('Last answer: {text}', {text});
     $('figures').hidden = !text;
@@ -135,7 +144,7 @@ function setMode() {
   const raw = rawMode();
   $('text').placeholder = raw ? t('Text for the model to continue') : t('Ask something');
   $('text-label').textContent = raw ? t('Text') : t('Message');
-  $('modes').textContent = raw ? t('Continues your text') : '';
+  $('modes').textContent = raw ? t('Continues your text') : toolbox ? t('Tools are on') : '';
   welcome();
 }
 function grow() {
@@ -144,8 +153,28 @@ function grow() {
 }
 function ask(text) {
   $('welcome').hidden = true;
-  return chat.ask(text, {raw: rawMode()});
+  return chat.ask(text, {raw: rawMode(), files: rawMode() ? [] : attachments.take()});
 }
+const attachments = new Attachments($('files'), $('files-note'));
+on('attach', 'click', () => $('attach-file').click());
+on('attach-file', 'change', async () => {
+  await attachments.add($('attach-file').files);
+  $('attach-file').value = '';
+  showMore(false);
+  $('text').focus();
+});
+on('tools', 'click', async () => {
+  toolbox = toolbox ? undefined : await import('./toolbox.js');
+  $('tools').setAttribute('aria-pressed', String(Boolean(toolbox)));
+  setMode();
+});
+on('form-open', 'click', async () => {
+  const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
+  showMore(false);
+  chat.stop();
+  openForm((schema, text, signal) => read(model, schema, text, {maxTokens, signal}),
+    error => `${error.message} ${hint(error)}`);
+});
 function showMore(is) {
   $('more-menu').hidden = !is;
   $('more').setAttribute('aria-expanded', String(is));
@@ -156,7 +185,7 @@ on('text', 'input', grow);
 on('ask', 'submit', event => {
   event.preventDefault();
   const {value} = $('text');
-  if (!value.trim() || !model || chat.busy) return;
+  if (!(value.trim() || attachments.length && !rawMode()) || !model || chat.busy) return;
   $('text').value = '';
   grow();
   showMore(false);
@@ -182,6 +211,7 @@ addEventListener('keydown', event => {
 /* What an engine sees. */
 const page = {
   settings, complain, hint, use, view,
+  attach: files => attachments.add(files),
   reload: {Reload: () => location.reload()},
   again: () => chat.again(),
   get model() { return model; },

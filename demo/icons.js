@@ -18,6 +18,8 @@ const PATHS = {
   right: 'M9 6l6 6-6 6',
   close: 'M6 6l12 12M18 6L6 18',
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
+  tools: 'M5 4h14v16H5zM9 8h6M9 12h.01M12 12h.01M15 12h.01M9 16h.01M12 16h.01M15 16h.01',
+  form: 'M5 4h14v16H5zM9 9h6M9 13h6',
   mic: 'M9 6a3 3 0 0 1 6 0v6a3 3 0 0 1-6 0zM5 12a7 7 0 0 0 14 0M12 19v3',
   sound: 'M4 9v6h4l5 4V5L8 9zM16 9a4 4 0 0 1 0 6M19 6a8 8 0 0 1 0 12',
 };

@@ -269,7 +269,11 @@ function drag(event) {
   if (!event.dataTransfer?.types.includes('Files')) return;
   event.preventDefault();
   $('drop').hidden = event.type === 'drop';
-  if (event.type === 'drop' && event.dataTransfer.files[0]) void open(event.dataTransfer.files[0]);
+  const files = event.type === 'drop' ? [...event.dataTransfer.files] : [];
+  const dropped = files.find(({name}) => /\.(?:gguf|qsf)$/i.test(name)) ?? (page.model ? undefined
+    : files[0]);
+  if (dropped) void open(dropped);
+  else if (files.length) void page.attach(files);
 }
 function showNotes() {
   const names = lacks();

@@ -34,7 +34,8 @@ export function append(conversation, parent, role, content, more = {}) {
   conversation.nodes.push(node);
   conversation.leaf = node.id;
   conversation.updated = Date.now();
-  if (!conversation.title && role !== 'assistant') conversation.title = titleOf(content);
+  if (!conversation.title && role !== 'assistant') conversation.title = titleOf(content
+    || more.files?.[0].name || '');
   return node;
 }
 /** Shows the branch of this message, as far as its newest messages go. */
@@ -119,6 +120,7 @@ export function toMarkdown(conversation, speakers) {
   for (const node of path(conversation)) {
     parts.push(`## ${speakers[node.role]}`);
     if (node.reasoning) parts.push(node.reasoning.trim().replace(/^/gm, '> '));
+    for (const {name, given, result} of node.calls ?? []) parts.push(`> ${name}(${given}) → ${result}`);
     for (const {name, text} of node.files ?? []) parts.push(`${name}\n\n${fenced(text)}`);
     if (node.content) parts.push(node.content.trim());
   }
@@ -128,11 +130,13 @@ export function toMarkdown(conversation, speakers) {
 const isText = value => typeof value === 'string';
 function readNode(node) {
   if (!node || !isText(node.id) || !isText(node.content) || !ROLES.includes(node.role)) return undefined;
-  const {id, role, content, reasoning, end, files} = node;
+  const {id, role, content, reasoning, end, files, calls} = node;
   return {id, parent: isText(node.parent) ? node.parent : null, role, content,
     ...(isText(reasoning) && {reasoning}), ...(isText(end) && {end}),
     ...(Array.isArray(files) && {files: files.filter(file => isText(file?.name) && isText(file?.text))
-      .map(({name, text}) => ({name, text}))})};
+      .map(({name, text}) => ({name, text}))}),
+    ...(Array.isArray(calls) && {calls: calls.filter(call => ['name', 'given', 'result'].every(
+      key => isText(call?.[key]))).map(({name, given, result}) => ({name, given, result}))})};
 }
 function readOne(one) {
   if (!one || !isText(one.id) || !Array.isArray(one.nodes) || one.nodes.length > LIMIT) return undefined;

@@ -257,18 +257,30 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
     return QSF_OK;
 }
 
-/* If values are not finite, the CPU computes them, too: then damaged weights are found, with the
- * number of their layer. */
-static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
+/* Values are not finite: the first flag says in which layer.  The CPU computes them, too, and so
+ * finds out whether weights are damaged. */
+static qsf_status not_finite(device_executor *e, qsf_error *err)
+{
+    const uint32_t n = 2 * (e->c->hp->n_layers + 1);
+    uint32_t i = 0;
+    e->odd = true;
+    const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_FLAGS], 0, e->words, n * sizeof *e->words, err);
+    if (st) return st;
+    while (i < n && !e->words[i]) i++;
+    if (i == n || i / 2 + (i & 1) > e->c->hp->n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, "its logits are not finite");
+    return qsf_fail(err, QSF_E_CORRUPT, "its values of layer %u are not finite",
+                    (unsigned)(i & 1 || !i ? i / 2 : i / 2 - 1));
+}
+
+static qsf_status rows_back(device_executor *e, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n, cols = e->c->hp->n_embd;
     qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)n * e->b.ld * 4, err);
     if (st || (st = qsf_device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
-        if (!e->trial_times && !qsf_all_finite(x, cols))
-            return qsf_fail(err, QSF_E_CORRUPT, "its values of layers %u to %u are not finite",
-                            (unsigned)e->first, (unsigned)layer);
+        if (!e->trial_times && !qsf_all_finite(x, cols)) return not_finite(e, err);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
     }
     e->here = false;
@@ -320,7 +332,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
-    if (e->read) return rows_back(e, number, err);
+    if (e->odd) return not_finite(e, err);
+    if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     e->unchecked |= !l->ready;
@@ -338,7 +351,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
         return QSF_OK;                                                      /* the head comes with them */
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
     if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
-    return rows_back(e, number, err);
+    return rows_back(e, err);
 }
 
 /* The rows that asked stand together in X, if there are others between them after a copy. */
@@ -385,30 +398,15 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     return st;
 }
 
-/* Codes have no NaN: rows that are not finite give logits that are all 0, if they have no bias. */
-static qsf_status check_logits_there(device_executor *e, const qsf_rows *out, qsf_error *err)
-{
-    const uint64_t row = (uint64_t)e->b.ld * sizeof *e->rows;
-    bool finite = qsf_all_finite(out->x, out->n * out->ld), zeros = false;
-    for (uint32_t i = 0; i < out->n; i++) zeros |= out->x[i * out->ld] == 0 && out->x[i * out->ld + 1] == 0;
-    if (finite && zeros && e->d->wait) {
-        const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], e->first_asked * row, e->rows,
-                                          (size_t)(out->n * row), err);
-        if (st) return st;
-        for (uint32_t i = 0; i < out->n; i++)
-            finite &= qsf_all_finite(e->rows + (size_t)i * e->b.ld, e->c->hp->n_embd);
-    }
-    return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "its logits, or their rows, are not finite");
-}
-
 /* Reads the logits into the CPU's buffer. */
 static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
 {
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->came) return st;
+    if (e->odd) return not_finite(e, err);
     st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
     if (!st) st = qsf_device_verdict(e, err);
-    if (!st) st = check_logits_there(e, out, err);
+    if (!st && !qsf_all_finite(out->x, out->n * out->ld)) st = not_finite(e, err);
     for (uint32_t i = 0; i < out->n && !st; i++)
         qsf_device_head_finish(&e->c->k, e->c->hp, out->x + i * out->ld);
     e->came = !st;

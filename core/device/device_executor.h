@@ -41,6 +41,7 @@ typedef struct device_executor {
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
+    bool                odd;            /* a value was not finite: its layer is being found */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
     uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;

@@ -103,6 +103,7 @@ static void list_rest(qsf_device_maker *k, const layer_part *p)
     const uint32_t cols = k->b->source->hp.n_embd;
     const float times = k->layer->residual_scale;
     choose_out(k, p);
+    k->inside = true;
     p->part->list(k);
     if (k->layer->flow == QSF_FLOW_SUMS)
         qsf_device_add_norm(k, p->out, QSF_DEVICE_X, cols, k->b->ld, p->post[0], p->post[1]);

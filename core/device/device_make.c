@@ -50,6 +50,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
     e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
+    e->n_words = QSF_MAX(e->n_words, e->b.bytes[QSF_DEVICE_FLAGS] / 4);
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     e->b.ropes = e->c->ropes;
     if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;

@@ -174,9 +174,19 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
 }
 
+/* Whether a binding is left for flags. */
+static bool flags_fit(const qsf_wgsl_rows *r)
+{
+    return (r->source != QSF_WGSL_FROM_ITSELF) + (r->source == QSF_WGSL_FROM_TWO) +
+        (r->source == QSF_WGSL_FROM_ATTENTION) + (r->norm && !r->bare) + r->bias + r->sinks + r->gated +
+        r->codes + r->floats < 8;
+}
+
 void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
 {
-    const qsf_wgsl_rows *r = &x->r;
+    qsf_wgsl_rows own = x->r;
+    const qsf_wgsl_rows *r = &own;
+    own.flags = flags_fit(r);
     qsf_device_step *s;
     qsf_wgsl_text t;
     qsf_device_range ranges[QSF_WGSL_BINDINGS];
@@ -186,7 +196,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
                                   .b_at = x->b_at, .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
-                                  .gain = x->gain };
+                                  .gain = x->gain, .flag = qsf_device_flag(k) };
     if (x->of_function) memcpy(p->of_function, x->of_function, sizeof p->of_function);
     s->joins = r->source == QSF_WGSL_FROM_ATTENTION;
     s->wide = r->norm ? 1 : r->codes ? (p->x_ld + 79) / 80 : (x->cols + 1023) / 1024;
@@ -196,9 +206,11 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->bias], x->cols);
     if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], p->heads);
     if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    if (r->flags) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     k->fused = 0;
+    /* a product binds three more */
     k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
-                                 .n_ranges = r->floats || r->add ? 0 : n - 1 };
+                                 .n_ranges = r->floats || r->add || n - 1 > QSF_WGSL_BINDINGS - 4 ? 0 : n - 1 };
     memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
     if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
     if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
@@ -418,7 +430,7 @@ static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_product
     s->product.cols = x->x_ld / 5 * 64;
     x->cols = f->cols, x->a_ld = f->a_ld, x->a_at = f->a_at, x->b_ld = f->b_ld, x->b_at = f->b_at;
     x->eps = f->eps, x->heads = f->heads, x->head_dim = f->head_dim, x->room = f->room;
-    x->gate_ld = f->gate_ld, x->gain = f->gain;
+    x->gate_ld = f->gate_ld, x->gain = f->gain, x->flag = f->flag;
     memcpy(x->of_function, f->of_function, sizeof x->of_function);
     return s;
 }

@@ -27,6 +27,7 @@ typedef struct qsf_device_maker {
     qsf_device_from     from;
     uint32_t            fused;          /* rows for which the next products make codes by themselves */
     uint32_t            gated;          /* rows for which GATE has function(gate) * up */
+    bool                inside;         /* X has more than the layer's input: for flags */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
@@ -47,6 +48,8 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
 /* Brings bytes of a matrix to a buffer of their own. */
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
+/* The place of a step's flag. */
+static inline uint32_t qsf_device_flag(const qsf_device_maker *k) { return 2 * k->number + k->inside; }
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
 void  qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_range *ranges, uint32_t n);

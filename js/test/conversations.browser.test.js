@@ -237,6 +237,104 @@ test('formulas, task lists and code are drawn', async t => {
   await shot(page, 'rich');
 });
 
+test('text files go with a question', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  const give = (name, buffer) => page.setInputFiles('#attach-file', {name, mimeType: 'text/plain', buffer});
+  await page.click('#more');
+  await shot(page, 'more');
+  await give('notes.txt', Buffer.from('one two'));
+  await page.waitForSelector('#files li', SLOW);
+  await give('image.png', Buffer.from([0x89, 0x50, 0, 1, 0xff]));
+  await page.waitForSelector('#files-note:not([hidden])', SLOW);
+  assert.match(await page.textContent('#files-note'), /image\.png is not a text file/);
+  await give('big.txt', Buffer.alloc(600_000, 'a'));
+  await page.waitForFunction(() => document.querySelector('#files-note').textContent.includes('at most'),
+    undefined,
+    SLOW);
+  await give('more.txt', Buffer.from('x'));
+  await page.waitForFunction(() => document.querySelectorAll('#files li').length === 2, undefined, SLOW);
+  await shot(page, 'attached');
+  await page.click('[aria-label="Remove more.txt"]');
+  await ask(page, 'what is it?');
+  assert.match(await last(page), /File notes\.txt:.*one two.*what is it\?/s);
+  assert.match(await page.textContent('.turn .files'), /notes\.txt7 characters/);
+  assert.equal(await page.isHidden('#ask .files'), true);
+  await page.evaluate(() => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(['dropped words'], 'dropped.md'));
+    window.dispatchEvent(new DragEvent('drop', {dataTransfer: transfer, cancelable: true, bubbles: true}));
+  });
+  await page.waitForSelector('#ask .files li', SLOW);
+  await page.focus('#text');
+  await page.keyboard.press('Enter');
+  await answered(page);
+  assert.match(await last(page), /dropped words/);
+});
+
+test('the model uses tools if they are on, and what it did is shown', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  const use = (name, given) => ask(page, `use: ${name} ${JSON.stringify(given)}`);
+  await use('calculate', {expression: '6*7'});
+  assert.match(await last(page), /no tools/);
+  await page.click('#more');
+  await page.click('#tools');
+  await page.waitForSelector('#tools[aria-pressed=true]', SLOW);
+  assert.match(await page.textContent('#modes'), /Tools are on/);
+  await use('calculate', {expression: '6*7'});
+  assert.equal(await last(page), 'The tool says 42.');
+  assert.equal(await page.textContent('.turn:last-child .call summary'), 'Calculator: 6*7 → 42');
+  await use('run_javascript', {code: 'let s = 0;\nfor (let i = 1; i < 5; i++) s += i;\nconsole.log(s)'});
+  assert.equal(await last(page), 'The tool says 10.');
+  await use('run_javascript', {code: 'document.title'});
+  assert.match(await last(page), /error: document is not known/);
+  await use('current_time', {time_zone: 'Europe/Berlin'});
+  assert.match(await last(page), /20\d\d/);
+  await use('nothing', {});
+  assert.match(await last(page), /no tool is called nothing/);
+  await accessible(page, 'calls');
+  await shot(page, 'tools');
+  await page.reload();
+  await begin(page);
+  assert.equal(await page.locator('.call').count(), 5, 'they are kept');
+});
+
+test('a form is filled from a text', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.click('#more');
+  await page.click('#form-open');
+  await page.waitForSelector('#form[open]', SLOW);
+  await accessible(page, 'the form');
+  for (const width of [320, 1280]) {
+    await page.setViewportSize({width, height: 740});
+    await fits(page);
+    await shot(page, `form-${width}`);
+  }
+  await page.selectOption('#form select', 'Other');
+  const schema = {type: 'object', properties: {name: {type: 'string', examples: ['Ada']},
+    age: {type: 'integer',
+    examples: [36]}, tags: {type: 'array', items: {type: 'string'}, examples: [['a', 'b']]},
+      kind: {enum: ['x', 'y'],
+      examples: ['y']}, old: {type: 'boolean', examples: [true]}}};
+  await page.fill('#form .address', '{');
+  assert.match(await page.textContent('#form [role=status]'), /not valid JSON/);
+  await page.fill('#form .address', JSON.stringify(schema));
+  await page.fill('#form label:nth-of-type(3) textarea', 'Ada is 36.');
+  await page.click('#form-fill');
+  await page.waitForFunction(() => document.querySelector('#form '
+    + '[role=status]').textContent.startsWith('Filled'),
+    undefined, SLOW);
+  assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('.fields :is(input, textarea, '
+    + 'select)')]
+    .map(field => (field.type === 'checkbox' ? field.checked : field.value))), ['Ada', '36', 'a\nb', 'y',
+    true]);
+  assert.equal((await page.evaluate(() => asked.at(-1).content)), 'Ada is 36.');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#form', {state: 'detached', ...SLOW});
+});
+
 test('a suggestion is asked with one click', async t => {
   const tab = await visit({viewport: {width: 390, height: 740}}), {page} = tab;
   t.after(() => tab.close());

@@ -11,6 +11,9 @@ import {gzipSync} from 'node:zlib';
 import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens,
   packaged} from './tools.js';
 
+/* Which a page only loads if it imports them. */
+const SHAPES = /^(openai.*|ai|langchain|prompt-api)\.js$/;
+
 describe('the package', () => {
   test('says in package.json where its sources are, and names files that are there', async () => {
     const about = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
@@ -25,15 +28,23 @@ describe('the package', () => {
       assert.ok(files.includes(file.replace('./', '')), file);
   });
   test('has modules of at most 425 KB and scripts of at most 90 KB, compressed', async () => {
-    let scripts = 0;
+    let scripts = 0, shapes = 0;
     for (const file of await readdir(PACKAGE)) {
       const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)),
         {level: 9}).length : 0;
       const most = file.startsWith('qsf-gpu') ? 60_000 : 425_000;
       if (file.endsWith('.wasm')) assert.ok(size <= most, `${file}: ${size} bytes`);
+      else if (SHAPES.test(file)) shapes += size;
       else scripts += size;
     }
     assert.ok(scripts > 1000 && scripts <= 90_000, `${scripts} bytes of scripts`);
+    assert.ok(shapes > 1000 && shapes <= 24_000, `${shapes} bytes of other packages' shapes`);
+  });
+  test('loads no shape that nobody imports', async () => {
+    for (const file of await readdir(PACKAGE))
+      if (file.endsWith('.js') && !SHAPES.test(file))
+        assert.doesNotMatch(await readFile(packaged(file), 'utf8'),
+          /'\.\/(openai|ai|langchain|prompt-api)/, file);
   });
   test('has modules that import nothing but its own', async () => {
     for (const variant of ['simd', 'simd-threads']) {

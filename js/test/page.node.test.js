@@ -287,13 +287,14 @@ test('the page is small, with either engine', () => {
   const folder = fileURLToPath(new URL('../../demo/', import.meta.url)),
     names = readdirSync(folder).filter(name => name.endsWith('.js')),
     engines = {local: ['local.js', 'offline.js', 'pick.js', 'sw.js'],
-      server: ['served.js', 'client.js', 'retire.js']};
+      server: ['served.js', 'client.js', 'retire.js']},
+    later = ['form.js', 'sandbox.js', 'toolbox.js'];            // loaded when they are used
+  const size = all => gzipSync(Buffer.concat(all.map(name => readFileSync(join(folder, name))))).length;
   for (const [engine, others] of [['local', engines.server], ['server', engines.local]]) {
-    const scripts = names.filter(name => !others.includes(name))
-      .map(name => readFileSync(join(folder, name)));
-    const bytes = gzipSync(Buffer.concat(scripts)).length;
+    const bytes = size(names.filter(name => !others.includes(name) && !later.includes(name)));
     assert.ok(bytes < 45_000, `${engine}: ${bytes} bytes compressed together`);
   }
+  assert.ok(size(later) < 14_000, `${size(later)} bytes later`);
   for (const name of names)
     assert.match(readFileSync(join(folder, name), 'utf8'), /SPDX-License-Identifier: MIT/, name);
 });

@@ -292,6 +292,17 @@ const ANSWERS = {
     send(chunk({content: 'Half of'}));
     send('data: {"error": {"message": "the time for this request is over", "code": "timeout"}}\n\n');
   },
+  tool(send, messages) {
+    if (messages.at(-1).role !== 'tool') {
+      const given = '{"expression": "6*7"}';
+      send(chunk({tool_calls: [{index: 0, id: 'c1', type: 'function', function: {name: 'calculate',
+        arguments: ''}}]}));
+      for (const piece of [given.slice(0, 5), given.slice(5)])
+        send(chunk({tool_calls: [{index: 0, function: {arguments: piece}}]}));
+      return send(chunk({}, 'tool_calls') + USAGE);
+    }
+    return send(chunk({content: `It is ${messages.at(-1).content}`}) + chunk({}, 'stop') + USAGE);
+  },
   full: send => send(chunk({content: 'To the end'}) + chunk({}, 'length') + USAGE),
   ends: send => send(chunk({content: 'Half of'})),
   odd: send => send('data: {"choices\n\n'),
@@ -314,14 +325,14 @@ describe('a server with something to say', () => {
           join(root, 'demo', name), 'utf8').replace('data-engine="local"', 'data-engine="server"'));
       let body = '';
       for await (const part of request) body += part;
-      const {messages} = JSON.parse(body), {content} = messages.at(-1);
+      const {messages} = JSON.parse(body), {content} = messages.findLast(({role}) => role === 'user');
       if (content === 'busy')
         return json(429, {error: {message: '12 requests wait already', code: 'queue_full'}},
           {'retry-after': 7});
       if (content === 'proxy')
         return response.writeHead(502, {'content-type': 'text/html'}).end('<h1>Bad</h1>');
       response.writeHead(200, {'content-type': 'text/event-stream'});
-      await ANSWERS[content](bytes => response.write(bytes));
+      await ANSWERS[content](bytes => response.write(bytes), messages);
       return response.end();
     });
     server.listen(0, '127.0.0.1');
@@ -376,6 +387,17 @@ describe('a server with something to say', () => {
     await page.click('.again');
     await answered(page);
     assert.equal(await page.locator('.reasoning').count(), 1);
+  });
+  test('has its calls of tools answered by the page', async t => {
+    const tab = await visit(port, {path: '/?model=one'}), {page} = tab;
+    t.after(() => tab.close());
+    await ready(page);
+    await page.click('#more');
+    await page.click('#tools');
+    await page.waitForSelector('#tools[aria-pressed=true]', SLOW);
+    await ask(page, 'tool');
+    assert.equal(await page.textContent('.assistant'), 'It is 42');
+    assert.equal(await page.textContent('.call summary'), 'Calculator: 6*7 → 42');
   });
   const errors = {
     busy: /12 requests wait already \(in 7 s\).*server is busy.*Retry/,

@@ -314,6 +314,8 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "import {generateText}"): Tried("js/test/ai.node.test.js", "createQsf(model"),
+    ("js/README.md", "import OpenAI"): Tried("js/test/openai.node.test.js", "createFetch(model"),
     ("js/README.md", "const encoder ="): Tried("js/test/embed.node.test.js", "encoder.rerank("),
     ("js/README.md", "const schema ="): Js(),
     ("js/README.md", "const tools ="): Js(),

@@ -37,7 +37,9 @@ if [ -z "$name" ]; then
     npm install --silent --offline --no-audit --no-fund "$package"
     cd - >/dev/null
     cp js/test/types/* "$work/user"
-    for config in tsconfig.json tsconfig.older.json; do
+    # peers whose types it is checked with
+    for peer in openai @ai-sdk; do ln -sfn "$tools/node_modules/$peer" "$work/user/node_modules/$peer"; done
+    for config in tsconfig.json tsconfig.older.json tsconfig.peers.json; do
         "$tools/node_modules/.bin/tsc" -p "$work/user/$config"
     done
 
