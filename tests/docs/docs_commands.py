@@ -275,11 +275,12 @@ BLOCKS = {
         ("node demo/serve.mjs", "timeout 1 node demo/serve.mjs --port 0"),
         ("$HOME/.cache/qsf/models", "tiny || test $? = 124"),
     ),
-    ("docs/wasm.md", "python3 examples/wasi/host.py"): Run(
+    ("docs/wasm.md", "python3 examples/wasi/chat.py"): Run(
         ("python3", '"$PYTHON"'),
-        (" MODEL ", " tiny.gguf "),
+        ("<QUESTIONS", "<questions.txt"), (" MODEL ", " tiny.gguf "),
         (" FOLDER ", " tiny "),
         ("MODEL_IN_FOLDER", '"$(cd tiny && echo *.gguf)"'),
+        first="echo Hello >questions.txt",
     ),
     # ---- docs/grammars.md
     ("docs/grammars.md", "qsf-run model.gguf -p"): Run(

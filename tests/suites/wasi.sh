@@ -38,6 +38,26 @@ if (strange.length || !names.includes("qsf_generate")) {
   process.exit(1);
 }' "$wasm/qsf.wasm"
 
+# Chats in several languages: the same answers. Options are texts, and errors are said.
+printf '%s\n' "$ask" 'And the smallest?' >"$work/questions.txt"
+chat() {
+    to=$1
+    shift
+    "$@" "$wasm/qsf.wasm" "$model" temperature=0 max-tokens=16 <"$work/questions.txt" >"$work/chat-$to.txt"
+    grep "largest planet" "$work/chat-$to.txt"
+    test "$(grep -c . "$work/chat-$to.txt")" -ge 2
+    cmp "$work/chat-$to.txt" "$work/chat-node.txt"
+    if "$@" "$wasm/qsf.wasm" "$model" temperture=0 <"$work/questions.txt" >"$work/out.txt" 2>"$work/error.txt"
+    then exit 1; fi
+    grep temperture "$work/error.txt"
+    if "$@" "$wasm/qsf.wasm" nothing.gguf <"$work/questions.txt" >"$work/out.txt" 2>"$work/error.txt"
+    then exit 1; fi
+}
+chat node node --no-warnings examples/wasi/chat.mjs
+chat python "${QSF_PYTHON:-python3}" examples/wasi/chat.py
+if (cd examples/wasi/go && go build -o "$work/chat-go" .); then chat go "$work/chat-go"
+else echo "skipped: examples/wasi/go, which needs Go and wazero"; fi
+
 # Sizes that nothing can have.
 node --no-warnings tests/wasm/reactor.mjs "$wasm/qsf.wasm" "$model"
 
