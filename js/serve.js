@@ -1,8 +1,9 @@
 /* The engine's worker: answers the messages of model.js.
  * SPDX-License-Identifier: MIT
  *
- * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort',
- * turn}, which are not answered. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
+ * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn}, {op: 'abort', turn}
+ * and {op: 'part', conversation}, which are not answered. conversation, a number of the caller's, is
+ * one of those that model.conversation() made; without it a call is the model's own. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
  * waits: true}, which {op: 'results', turn, results} answers; {turn, done}, {turn, error},
  * {progress}, {warning}, {ending: ms until {ended} comes, at most}, {ended}, {dead: error} when
  * nothing more can be done. */
@@ -12,6 +13,7 @@ import {CLOSING_MS} from './gpu.js';
 import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
+import {Talks} from './talks.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
@@ -30,7 +32,7 @@ class Stop {
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
  * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
-  let engine, source, chosen, warnings, stored = 0;
+  let engine, talks, source, chosen, warnings, stored = 0;
   let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
@@ -56,7 +58,7 @@ export function serve(host) {
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
-      compile: host.compile, startThread: host.startThread, warn});
+      compile: host.compile, startThread: host.startThread, swap: host.swap, warn});
     check();
     await engine.open();
     if (estimate) {
@@ -68,6 +70,7 @@ export function serve(host) {
     check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
     await engine.context({...options, threads: 0}, which);
+    talks = new Talks(engine);
     warnings.push(...engine.warnings);
     const info = engine.info();
     await source.settle?.(engine.reading);
@@ -91,7 +94,7 @@ export function serve(host) {
   function forget() {
     engine?.terminate();
     source?.terminate?.();
-    engine = source = undefined;
+    engine = talks = source = undefined;
   }
   /* Threads that wait for work keep the engine's memory, and the reader keeps the process. They end
    * after everything that may still call the module. */
@@ -99,7 +102,7 @@ export function serve(host) {
     over = true;
     await end();
     if (!host.mayNotBlock) return;
-    await Promise.all([loading, last]);
+    await Promise.all([loading, talks?.over()]);
     forget();
   }
 
@@ -129,45 +132,18 @@ export function serve(host) {
     }
   }
 
-  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.
-   * Claiming it is this one step, in which nothing is waited for; the claim's turn comes when all
-   * those before have ended. That is only a matter of time if they end by themselves, as abandoned
-   * answers do; one that is being read may never end, so further claims are refused then. */
-  let last = Promise.resolve();         // the end of the last claim
-  let read;                             // the answer that is being read, or will be when its turn comes
-  function claim(answer) {
-    if (read && !read.stop.aborted)
-      throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
-    read = answer;
-    const before = last;
-    let end;
-    last = new Promise(resolve => { end = resolve; });
-    return {
-      before,
-      end() {
-        if (read === answer) read = undefined;
-        end();
-      },
-    };
-  }
-  async function alone(use) {
-    const {before, end} = claim();
-    try {
-      await before;
-      return await use();
-    } finally {
-      end();
-    }
-  }
-  /* The same for what takes long: use(signal) ends soon after {op: 'abort', turn: id}. */
-  async function working(id, use) {
-    const stop = new Stop();
+  /* Uses a conversation when its turn comes; use(conversation, signal) ends soon after {op: 'abort',
+   * turn: id}. */
+  async function working(id, talk, use) {
+    const stop = new Stop(), {before, end} = talks.claim(talk);
     answers.set(id, {stop});
     try {
-      return await alone(() => use(stop));
+      await before;
+      return await use(talk.conversation, stop);
     } finally {
       stop.abort();
       answers.delete(id);
+      end();
     }
   }
 
@@ -192,7 +168,7 @@ export function serve(host) {
     answers.set(id, {stop});
     try {
       const {name, bytes} = await whole(from, options, stop);
-      const {place, info} = engine.conversation.loadAdapter(name, bytes);
+      const {place, info} = engine.loadAdapter(name, bytes);
       adapters.set(id, {place, users: 0});
       return {number: id, info};
     } finally {
@@ -200,7 +176,7 @@ export function serve(host) {
     }
   }
   function release(adapter) {
-    if (adapter.freed && !adapter.users) engine.conversation.freeAdapter(adapter.place);
+    if (adapter.freed && !adapter.users) void engine.freeAdapter(adapter.place).catch(() => {});
   }
   /* It is freed after the last answer that uses it. */
   function freeAdapter({number}) {
@@ -238,7 +214,7 @@ export function serve(host) {
     const stop = new Stop();
     refining.add(stop);
     try {
-      await engine.conversation.refined(stop);
+      await engine.refined(stop);
     } finally {
       refining.delete(stop);
     }
@@ -249,8 +225,10 @@ export function serve(host) {
     // the port has forgotten that turn; the worker's host counts it
     let claimed, uses = [], last = {done: 'aborted'};
     try {
-      claimed = claim(answer);
       uses = asked.options.uses = held(asked.options.adapters);
+      const talk = talks.of(asked);
+      claimed = talks.claim(talk);
+      answer.conversation = talk.conversation;
       answers.set(turn, answer);
       await claimed.before;
       const post = message => host.post({turn, ...message});
@@ -297,7 +275,7 @@ export function serve(host) {
   async function speak({options, ...what}, answer, post) {
     const {stop} = answer;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = engine.conversation.generate(what, options, stop, told);
+    const tokens = answer.conversation.generate(what, options, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
@@ -325,18 +303,19 @@ export function serve(host) {
       loading = opening.catch(() => {});
       return opening;
     },
-    tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
-    detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
-    render: ({messages, options}) => engine.conversation.render(messages, options),
+    tokenize: ({text, options}) => engine.aside.tokenize(text, options),
+    detokenize: ({ids, options}) => engine.aside.detokenize(ids, options),
+    render: ({messages, options}) => engine.aside.render(messages, options),
     embed: ({id, texts, options}) => withAdapters(options.adapters, uses =>
-      working(id, stop => engine.conversation.embed(texts, {...options, uses}, stop))),
+      working(id, talks.aside, (aside, stop) => aside.embed(texts, {...options, uses}, stop))),
     rerank: ({id, query, documents, options}) => withAdapters(options.adapters, uses =>
-      working(id, stop => engine.conversation.rerank(query, documents, {uses}, stop))),
+      working(id, talks.aside, (aside, stop) => aside.rerank(query, documents, {uses}, stop))),
     stats: () => engine.stats(),
     refined,
-    saveSession: () => alone(() => engine.conversation.saveSession()),
-    loadSession: ({bytes, options}) => withAdapters(options.adapters, uses =>
-      alone(() => engine.conversation.loadSession(bytes, {uses}))),
+    saveSession: ({id, conversation}) =>
+      working(id, talks.at(conversation), talk => talk.saveSession()),
+    loadSession: ({id, conversation, bytes, options}) => withAdapters(options.adapters, uses =>
+      working(id, talks.at(conversation), talk => talk.loadSession(bytes, {uses}))),
     loadAdapter,
     freeAdapter,
     end: leave,
@@ -349,6 +328,7 @@ export function serve(host) {
       if (answer) answer.wanted += message.n;
       return answer?.wake?.();
     }
+    if (message.op === 'part') return talks?.part(message.conversation);
     if (message.op === 'results') return answer?.give?.(message.results);
     if (message.op === 'abort') {
       freeAdapter({number: message.turn});      // of a loadAdapter() that was done already

@@ -484,13 +484,25 @@ const qsf_error *qsf_turn_error(const qsf_turn *t) { return &t->error; }
 
 qsf_status qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out)
 {
-    return QSF_GIVE(out, &t->state, NULL);
+    qsf_turn_state state = t->state;
+    state.n_wanted = t->stage == TURN_ROWS ? t->n_ids - t->n_fed : 0;
+    return QSF_GIVE(out, &state, NULL);
 }
 
 const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)
 {
     *n = QSF_MIN(t->n_ids, qsf_seq_length(t->context, t->seq));
     return t->ids;
+}
+
+void qsf_turn_move(qsf_turn *t, qsf_seq s)
+{
+    const size_t most = t->n_ids ? t->n_ids - 1 : 0;    /* the last token's logits are needed */
+    turn_forget(t);
+    t->seq = s;
+    t->n_rows = 0;
+    if (qsf_seq_length(t->context, s) > most) (void)qsf_seq_truncate(t->context, s, (uint32_t)most);
+    t->n_fed = qsf_seq_length(t->context, s);
 }
 
 qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n)
