@@ -6,14 +6,19 @@ import {encoded, listed} from './memory.js';
 import {ADD_SPECIAL, ENDS, EVENT, E_FULL, E_MEMORY, OK, PARSE_SPECIAL, PENDING} from './names.js';
 import {answerTexts} from './options.js';
 
+/* Parts of an answer by their events' types. */
+const PARTS = {[EVENT.TEXT]: 'text', [EVENT.REASONING]: 'reasoning', [EVENT.CALL]: 'call',
+  [EVENT.ARGUMENTS]: 'arguments', [EVENT.CALL_END]: 'call-end', [EVENT.CALL_DROPPED]: 'call-dropped',
+  [EVENT.CALL_CUT]: 'call-cut'};
 const LOGPROBS = 101;           /* QSF_LOGPROBS_MOST, and the token's own */
 const TELL_MS = 50;
 
 /* Local time. */
 const wallSeconds = () => Math.floor(Date.now() / 1000) - 60 * new Date().getTimezoneOffset();
 /* A template's inputs besides messages, by the engine's names. */
-const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) => [['chat-template', template],
-  ['tools', tools], ['documents', documents], ['template-kwargs', chatTemplateKwargs],
+const chatTexts = ({template, tools, documents, chatTemplateKwargs, continueFinalMessage} = {}) => [
+  ['chat-template', template], ['tools', tools], ['documents', documents],
+  ['template-kwargs', chatTemplateKwargs], ['continue-final-message', continueFinalMessage || undefined],
   ['now', wallSeconds()]];
 
 export class Conversation {
@@ -24,7 +29,7 @@ export class Conversation {
   #layers;                      // that a batch passes
   #pieces = [];                 // of the answer, that were not read yet
   #failed;                      // what ended it
-  #calls; #logprobsToo;         // how many calls it has made; whether pieces have log probabilities
+  #reported;                    // how many calls it has made; what else pieces have
   #saved;                       // what the swap has of it
   /** Handles: its own, and that of the answer under way. */
   handle = 0; answer = 0;
@@ -199,9 +204,10 @@ export class Conversation {
       while (this.#next() !== PENDING) {
         const id = this.#memory.number(this.answer, 'token');
         const end = ENDS[this.#memory.number(this.answer, 'end')];
-        const piece = {id: end ? undefined : id, ...this.#parts(this.#calls),
-          ...(this.#logprobsToo && !end && {logprobs: this.#logprobs()})};
-        this.#calls += piece.calls.length;
+        const {calls, logprobs, listed} = this.#reported;
+        const piece = {id: end ? undefined : id, ...this.#parts(calls, listed),
+          ...(logprobs && !end && {logprobs: this.#logprobs()})};
+        this.#reported.calls += piece.calls.length;
         this.#pieces.push({piece, end});
         if (end) return;
       }
@@ -209,21 +215,38 @@ export class Conversation {
       this.#failed = {error};
     }
   }
-  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. */
-  #parts(whole) {
-    const parts = {text: '', reasoning: '', calls: []};
-    const text = () => this.#memory.textOf(this.answer, 'event');
+  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. listed:
+   * also all parts in their order. */
+  #parts(whole, listed) {
+    const parts = {text: '', reasoning: '', calls: []}, order = [];
+    const memory = this.#memory, text = () => memory.textOf(this.answer, 'event');
     for (let type; (type = this.#x.qsf_flat_answer_event(this.answer));) {
-      if (type === EVENT.TEXT || type === EVENT.CALL_CUT) parts.text += text();
-      else if (type === EVENT.REASONING) parts.reasoning += text();
-      else if (type === EVENT.CALL_END)
+      const part = {type: PARTS[type]};
+      if (type === EVENT.TEXT || type === EVENT.REASONING) parts[part.type] += part.text = text();
+      else part.index = memory.number(this.answer, 'call');
+      if (type === EVENT.CALL)
+        Object.assign(part, {id: memory.textOf(this.answer, 'eventId'), name: text()});
+      if (type === EVENT.ARGUMENTS) part.text = text();
+      if (type === EVENT.CALL_END)
         parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
+      order.push(part);
     }
-    return parts;
+    return listed ? {...parts, parts: order} : parts;
   }
   #message() {
     const message = this.#memory.textOf(this.answer, 'message');
     return JSON.parse(message ?? this.#memory.check(E_MEMORY, this.answer));
+  }
+  /* The answer as a message, and a call that its end cut off. */
+  #whole(content, calls) {
+    const message = this.#message(), cut = message.tool_calls?.find(call => call.unfinished);
+    delete message.tool_calls;
+    if (content) message.content = content;
+    else if (cut && !calls.length) message.content = '';
+    if (calls.length) message.tool_calls = calls;
+    if (!cut) return {message};
+    const {unfinished, ...partial} = cut;
+    return {message, partial};
   }
   /* The log probabilities of the last piece's token and of the most likely ones; undefined: not
    * requested. */
@@ -255,12 +278,12 @@ export class Conversation {
    * answer as a message.
    */
   async * generate(asked, options, signal, progress) {
-    const {logprobs, apart} = options, calls = [], batches = this.#batches;
-    let all = '';
+    const {logprobs, apart, listed} = options, calls = [], batches = this.#batches;
+    const began = performance.now(), number = name => this.#memory.number(this.handle, name);
+    let all = '', started, read;
     this.#pieces = [];
     this.#failed = undefined;
-    this.#calls = 0;
-    this.#logprobsToo = logprobs;
+    this.#reported = {calls: 0, logprobs, listed};
     batches.active++;
     void signal.promise.then(() => batches.leave(this, signal.error));
     try {
@@ -274,21 +297,21 @@ export class Conversation {
         this.#memory.check(this.#x.qsf_flat_answer_begin(this.answer), this.answer);
       });
       for (;;) {
-        if (signal.aborted) throw signal.error;
         await this.#step(progress);
         if (!this.#pieces.length) throw this.#failed.error;
-        const {piece, end} = this.#pieces.shift();
+        const {piece, end} = this.#pieces.shift(), now = performance.now();
+        if (read === undefined) {
+          read = now;
+          started = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
+        }
         calls.push(...piece.calls);
         all += piece.text;
-        if (!end || piece.text || piece.reasoning || piece.calls.length) yield piece;
-        if (end) {
-          if (!apart) return {end, message: {role: 'assistant', content: all}};
-          const message = this.#message();
-          delete message.tool_calls;            // one may be unfinished: that is text
-          if (all) message.content = all;
-          return {end, message: calls.length ? {...message, tool_calls: calls} : message};
-        }
+        yield {...piece, began: started, ...(end && {answerMs: now - read})};
+        started = undefined;
+        if (end) return apart ? {end, ...this.#whole(all, calls)}
+          : {end, message: {role: 'assistant', content: all}};
         await batches.pause();
+        if (signal.aborted) throw signal.error;
       }
     } finally {
       this.#x.qsf_flat_free(this.answer);      // the reader may have left at any point

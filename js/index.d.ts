@@ -3,6 +3,9 @@
 
 import type {AdapterInfo, ModelInfo, Stats} from './info.js';
 export type {AdapterInfo, ModelInfo, Stats} from './info.js';
+import type {AnsweredCall, Answer, AnswerPart, EndReason, Message, StreamedAnswer} from './messages.js';
+export type {AnsweredCall, Answer, AnswerPart, EndReason, FinishReason, Message, StreamedAnswer, ToolCall,
+  Usage, WholeAnswer} from './messages.js';
 
 /* Symbol.asyncDispose if TypeScript's library has it (lib "esnext.disposable");
  * otherwise nothing. */
@@ -147,7 +150,8 @@ export interface LoadOptions {
    * store new ones, and resume interrupted downloads. 'reload': download again. false: no caching.
    */
   cache?: boolean | 'reload';
-  /** How many milliseconds a server may be silent before the request is repeated; default 30000. */
+  /** How many milliseconds a server may be silent before the request is repeated; 0: no limit.
+   * Default 30000. */
   timeout?: number;
   /**
    * The URL of worker-web.js, relative to the page (in Node.js: a path or file: URL of
@@ -338,6 +342,8 @@ export interface TemplateOptions {
   documents?: readonly object[];
   /** Additional variables of the template: `{enable_thinking: false}`. */
   chatTemplateKwargs?: Readonly<Record<string, unknown>>;
+  /** The answer continues the last message, which is not closed. Default false. */
+  continueFinalMessage?: boolean;
 }
 
 export interface ChatOptions extends GenerateOptions, TemplateOptions {
@@ -361,52 +367,16 @@ export interface ChatOptions extends GenerateOptions, TemplateOptions {
   /** How often the model may answer again. Calls after that are returned but not passed to
    * `onToolCall`. A whole number from 1 to 1000000; default 8. */
   maxToolRounds?: number;
-  /** Called with the model's reasoning as it is generated. */
+  /** Called with the model's reasoning while it is generated. */
   onReasoning?: (text: string) => unknown;
+  /** Called with each part of the answer, in order. */
+  onPart?: (part: AnswerPart) => unknown;
 }
 
+/* Options with which the iterator returns an Answer, and those with which it does not. */
 type Apart = {tools: readonly object[]} | {onToolCall: NonNullable<ChatOptions['onToolCall']>}
-  | {onReasoning: NonNullable<ChatOptions['onReasoning']>};
-
-/** A call as the model made it; arguments are a JSON string. */
-export interface AnsweredCall {
-  id: string;
-  type: 'function';
-  function: {name: string, arguments: string};
-}
-
-/** What chat() returns with `tools`, `onToolCall` or `onReasoning`: the parts of the model's last
- * answer. The iterator yields the text of all answers, without reasoning and calls. */
-export interface Answer {
-  readonly end: EndReason;
-  readonly reasoning: string;
-  readonly text: string;
-  /** Complete calls only. */
-  readonly toolCalls: readonly AnsweredCall[];
-  /** The messages to append to the conversation: the model's answers, and results of calls. */
-  readonly messages: readonly Message[];
-}
-
-/** Arguments are an object, or its JSON string as in the OpenAI API. */
-export interface ToolCall {
-  id?: string;
-  type?: 'function';
-  function: {name: string, arguments: string | object};
-}
-
-/** Other members of a message are passed to the template too, if JSON can express them. */
-export interface Message {
-  role: 'system' | 'user' | 'assistant' | 'tool' | (string & {});
-  /** A string, or parts, of which templates take text parts; null with tool_calls. */
-  content?: string | readonly (string | {type: string, text?: string})[] | null;
-  tool_calls?: readonly ToolCall[];
-  tool_call_id?: string;
-  name?: string;
-  reasoning_content?: string;
-}
-
-/** Why an answer ended: an end token, a stop string, maxTokens, a full context. */
-export type EndReason = 'end' | 'stop' | 'length' | 'full';
+  | {onReasoning: NonNullable<ChatOptions['onReasoning']>} | {onPart: NonNullable<ChatOptions['onPart']>};
+type Plain = {[name in 'tools' | 'onToolCall' | 'onReasoning' | 'onPart']?: undefined};
 
 /** A LoRA adapter in memory; docs/adapters.md lists what it may change. */
 export interface Adapter {
@@ -465,25 +435,26 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /**
    * Continues a string, or tokens. Starts at the first next(), with the arguments of the call;
    * invalid ones reject then. Leaving the loop stops the work. The iterator's return value says why
-   * the answer ended; undefined: the loop was left.
+   * the answer ended; undefined: the loop was left. `await` gives the whole answer.
    */
-  generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string,
-    EndReason, void>;
+  generate(prompt: string | Iterable<number>, options?: GenerateOptions): StreamedAnswer<EndReason>;
   /**
-   * Answers a conversation with the model's chat template. The part that a conversation has in
-   * common with the last call is not computed again. Control tokens in a message's content
-   * ("<|im_end|>") are treated as text. With `tools`, `onToolCall` or `onReasoning` an answer is
-   * split into reasoning, text and calls, and the iterator returns an Answer.
+   * Answers a conversation, or what a user says, with the model's chat template. The part that a
+   * conversation has in common with the last call is not computed again. Control tokens in a
+   * message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list), `onToolCall`,
+   * `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and the iterator
+   * returns an Answer. `await` gives the whole answer, which is always split.
    */
-  chat(messages: readonly Message[], options: ChatOptions & Apart): AsyncGenerator<string, Answer, void>;
-  chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
+  chat(messages: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
+  chat(messages: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;
+  chat(messages: string | readonly Message[], options: ChatOptions): StreamedAnswer<Answer | EndReason>;
   /** Plain text by default. addSpecial adds the tokens that the model's description asks for; with
    * parseSpecial "<|im_end|>" is its token. */
   tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
   /** The text that chat() would give the model. chat() itself takes control tokens only from the
    * template's part of it. */
-  render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
+  render(messages: string | readonly Message[], options?: TemplateOptions): Promise<string>;
   /** The embedding of an input (a string or tokens). Waits for its turn as sessions do; the next
    * prompt is computed from its beginning. */
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
@@ -562,8 +533,8 @@ export declare function estimate(from: Parameters<typeof load>[0],
 
 /**
  * Loads a model from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
- * string that is not an http(s) URL is a path. The engine runs in a worker; weights never pass
- * through the calling thread.
+ * string that is not an http(s) or file URL is a path, in which ~ is the home folder. The engine
+ * runs in a worker; weights never pass through the calling thread.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

@@ -1,6 +1,7 @@
 /* A model: the user's side; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {Adapter, numbered} from './adapter.js';
+import {Tally, thenable} from './answer.js';
 import {QsfError, unpack} from './errors.js';
 import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
   checkedText} from './options.js';
@@ -151,10 +152,6 @@ class Inbox {
   }
 }
 
-/* What chat() returns if an answer is split into its parts. */
-const answered = ({end, message, messages}) => ({end, reasoning: message.reasoning_content ?? '',
-  text: message.content ?? '', toolCalls: message.tool_calls ?? [], messages});
-
 export class Model {
   #port; #info; #onProgress; #place;
   #answers = new Set();         // inboxes
@@ -203,26 +200,29 @@ export class Model {
     } catch (error) {
       inbox.fail(error);
     }
-    const answer = this.#turn(inbox, asked);
+    const tally = new Tally(), answer = this.#turn(inbox, asked, tally);
     for (const way of ['return', 'throw'])      // ends at once, also while waiting for the next part
       answer[way] = value => {
         inbox.fail(LEFT);
         return Object.getPrototypeOf(answer)[way].call(answer, value);
       };
-    return answer;
+    return thenable(answer, tally);
   }
 
-  async * #turn(inbox, asked) {
+  async * #turn(inbox, asked, tally) {
     inbox.check();
-    const {options: {signal, onToken, onReasoning, onToolCall, maxToolRounds, ...options}, ...what} = asked;
+    const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds, ...options},
+      ...what} = asked;
     signal?.throwIfAborted();
     const late = this.#late;
     this.#late = undefined;
     if (late) throw late.error;
     options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
-    const apart = !!(options.tools || onReasoning || onToolCall);
+    const apart = !!(options.tools || onReasoning || onToolCall || onPart);
     // a model may reason before a constrained answer, within its budget
-    options.apart = apart || !!(what.messages && (options.responseFormat || options.reasoningBudget >= 0));
+    options.apart = apart || !!(what.messages
+      && (tally.awaited || options.responseFormat || options.reasoningBudget >= 0));
+    options.listed = !!onPart;
     options.toolRounds = onToolCall ? maxToolRounds : 0;
 
     const callbacks = new Callbacks(error => inbox.fail(error));
@@ -239,7 +239,8 @@ export class Model {
         if (m.done !== undefined) {
           if (callbacks.waiting) await inbox.until(callbacks.over());
           inbox.check();
-          return apart ? answered(m.done) : m.done.end;
+          tally.close(m.done);
+          return apart ? tally.answered() : m.done.end;
         }
         if (m.waits) {
           const given = await inbox.until(Promise.all(results));
@@ -251,7 +252,9 @@ export class Model {
         if (m.progress) callbacks.call(this.#onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
+          tally.take(m);
           if (m.id !== undefined) callbacks.call(onToken, m.id, ...(options.logprobs ? [m.logprobs] : []));
+          for (const part of m.parts ?? []) callbacks.call(onPart, part);
           if (m.reasoning) callbacks.call(onReasoning, m.reasoning);
           if (round < options.toolRounds)
             for (const call of m.calls ?? []) results.push(callbacks.call(onToolCall, call));

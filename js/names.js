@@ -14,6 +14,7 @@ export const STATUS = (
   'OK PENDING ARGUMENT MEMORY IO CORRUPT UNSUPPORTED BUDGET FULL CANCELLED NOT_FOUND').split(' ');
 export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
 export const ENDS = ' end stop length full cancelled failed'.split(' ');
-export const EVENT = {TEXT: 1, REASONING: 2, CALL_END: 5, CALL_CUT: 7};
+export const EVENT = {
+  TEXT: 1, REASONING: 2, CALL: 3, ARGUMENTS: 4, CALL_END: 5, CALL_DROPPED: 6, CALL_CUT: 7};
 export const GRAMMAR = {GBNF: 0, REGEX: 1, JSON_SCHEMA: 3, CHOICES: 4};
 export const ADD_SPECIAL = 1, PARSE_SPECIAL = 2, WAITING = 256;

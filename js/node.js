@@ -1,10 +1,11 @@
 /* The package's entry in Node.js.
  * SPDX-License-Identifier: MIT */
 import {createRequire} from 'node:module';
+import {homedir} from 'node:os';
 import {resolve} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
-import {QsfError} from './errors.js';
+import {QsfError, refuse} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
 import {addressed} from './paths.js';
@@ -69,14 +70,26 @@ async function blobPlace(blob) {
   }
 }
 
-async function place(from) {
-  if (typeof from === 'string')
-    return /^https?:\/\//i.test(from) ? {url: new URL(from).href} : {path: resolve(from)};
-  if (from instanceof URL) return from.protocol === 'file:' ? {path: fileURLToPath(from)} : {url: from.href};
+/* A path, or an address that has to be of a kind that can be read. */
+function named(text) {
+  if (!/^(https?|file):/i.test(text)) return {path: resolve(text.replace(/^~(?=$|[/\\])/, homedir()))};
+  const url = URL.canParse(text) ? new URL(text) : refuse(`"${text}" is not a complete address`);
+  try {
+    return url.protocol === 'file:' ? {path: fileURLToPath(url)} : {url: url.href};
+  } catch (error) {
+    return refuse(`"${text}" does not name a file: ${error.message}`);
+  }
+}
+
+async function place(given) {
+  // a FileSystemFileHandle
+  const from = typeof given?.getFile === 'function' ? await given.getFile() : given;
+  if (typeof from === 'string') return named(from);
+  if (from instanceof URL) return from.protocol === 'file:' ? named(from.href) : {url: from.href};
   if (from instanceof Blob) return blobPlace(from);
   if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
-  throw new QsfError('ARGUMENT', 'a model is loaded from a path, a URL, a Blob or a buffer');
+  return refuse('a model is loaded from a path, a URL, a Blob or a buffer');
 }
 
 /** @type {import('./index.d.ts').cache} */

@@ -6,6 +6,7 @@ import {biases, format, toolChoice} from './answer_options.js';
 import {CONTEXT, SAMPLER, TURN} from './context_options.js';
 import {QsfError, refuse, shown} from './errors.js';
 import {isObject, json, wellFormed} from './json.js';
+import {hinted} from './peers.js';
 
 /* An option: its default, take(given), which is undefined for an invalid value, and a description
  * of the valid ones. */
@@ -31,6 +32,7 @@ const TEMPLATE = {
   template: kind(undefined, only(isName), "it must be a template's name, or its text"),
   tools: list('tools'), documents: list('documents'),
   chatTemplateKwargs: kind(undefined, v => (isObject(v) ? json(v) : undefined), 'it must be an object'),
+  continueFinalMessage: flag(false),
 };
 const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
@@ -62,6 +64,7 @@ const TOOLS = {
   toolChoice: kind(undefined, toolChoice,
     "it must be auto, none, required or {type: 'function', function: {name}}"),
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
+  onPart: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
 const OPTIONS = {
@@ -89,13 +92,6 @@ const OPTIONS = {
   loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, timeout: TIMEOUT, signal},
 };
 
-/* max_tokens, topp: the name without its letter case and signs */
-const plain = name => name.toLowerCase().replace(/[_-]/g, '');
-function hinted(name, names) {
-  const meant = names.find(known => plain(known) === plain(name));
-  return meant ? `its name here is ${meant}` : `there are ${names.join(', ')}`;
-}
-
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
@@ -104,7 +100,7 @@ export function checked(call, options = {}) {
   const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
     if (!names.includes(name))
-      refuse(`no option of ${call}() is called ${name}; ${hinted(name, names)}`);
+      refuse(`no option of ${call}() is called ${name}; ${hinted(name, call, OPTIONS)}`);
     if (value === undefined) continue;
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
@@ -164,16 +160,24 @@ function checkedContent(content, name, i, may) {
   }
 }
 
-/** A conversation as JSON. What JSON cannot express of a message stays here. */
-export function checkedMessages(messages) {
+/* OpenAI's call of a custom tool as a call of a function, which templates know. */
+const asFunction = call => (call?.type === 'custom' && isObject(call.custom) ? {...call, type: 'function',
+  custom: undefined, function: {name: call.custom.name, arguments: {input: call.custom.input}}} : call);
+
+/** A conversation as JSON; a string is what the user says. What JSON cannot express of a message
+ * stays here. */
+export function checkedMessages(given) {
+  const messages = typeof given === 'string' ? [{role: 'user', content: given}] : given;
   if (!Array.isArray(messages))
-    refuse(`the messages are ${shown(messages)}; it must be a list of {role, content}`);
+    refuse(`the messages are ${shown(messages)}; it must be a string, or a list of {role, content}`);
   const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)
       refuse(`message ${i} is ${shown(message)}; it must be an object with a role and a content`);
     checkedContent(message.role, 'role', i);
     checkedContent(message.content, 'content', i, Array.isArray(message.tool_calls));
-    return json(message) ?? refuse(`message ${i} cannot be written as JSON`);
+    const {tool_calls: calls} = message;
+    return json(Array.isArray(calls) ? {...message, tool_calls: calls.map(asFunction)} : message)
+      ?? refuse(`message ${i} cannot be written as JSON`);
   });
   return `[${all.join(',')}]`;
 }

@@ -252,7 +252,8 @@ export function serve(host) {
       // a required call was made in the first answer
       const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
       const said = await speak({messages: JSON.stringify([...before, ...added]),
-        options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round}}, answer, post);
+        options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round,
+          continueFinalMessage: options.continueFinalMessage && !round}}, answer, post);
       const {end, message} = said, calls = message?.tool_calls;
       added.push(message);
       if (!calls || round === options.toolRounds) return {...said, messages: added};

@@ -90,7 +90,7 @@ def script_list(name, items):
 # The constants that js/ uses.
 USED = {
     "status": ("OK", "PENDING", "E_MEMORY", "E_IO", "E_BUDGET", "E_FULL", "E_CANCELLED"),
-    "event": ("TEXT", "REASONING", "CALL_END", "CALL_CUT"),
+    "event": ("TEXT", "REASONING", "CALL", "ARGUMENTS", "CALL_END", "CALL_DROPPED", "CALL_CUT"),
     "grammar": ("GBNF", "REGEX", "JSON_SCHEMA", "CHOICES"),
 }
 
@@ -109,7 +109,7 @@ def script(known):
     out += script_list("STATUS", statuses(known))
     out += "export const " + ", ".join(f"{n} = {known['QSF_' + n]}" for n in USED["status"]) + ";\n"
     out += f"export const ENDS = '{' '.join(words('ENDS', known))}'.split(' ');\n"
-    out += f"export const EVENT = {{{values('event', 'QSF_ANSWER_')}}};\n"
+    out += f"export const EVENT = {{\n  {values('event', 'QSF_ANSWER_')}}};\n"
     out += f"export const GRAMMAR = {{{values('grammar', 'QSF_GRAMMAR_')}}};\n"
     out += (f"export const ADD_SPECIAL = {known['QSF_TOK_ADD_SPECIAL']}, "
             f"PARSE_SPECIAL = {known['QSF_TOK_PARSE_SPECIAL']}, WAITING = {known['QSF_FLAT_WAITING']};\n")

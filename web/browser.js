@@ -65,8 +65,20 @@ async function startEngine({workerUrl, wasmPaths}) {
 
 const absolute = url => new URL(url, globalThis.document?.baseURI ?? location.href).href;
 
+function address(from) {
+  let url;
+  try {
+    url = absolute(from);
+  } catch (cause) {
+    throw new QsfError('ARGUMENT', `"${from}" is not a complete address`, {cause});
+  }
+  if (/^file:/i.test(url) && !/^file:/i.test(location.href))
+    throw new QsfError('ARGUMENT', `a page cannot read ${url}: give load() a File that the user has chosen`);
+  return url;
+}
+
 function place(from) {
-  if (typeof from === 'string' || from instanceof URL) return {url: absolute(from)};
+  if (typeof from === 'string' || from instanceof URL) return {url: address(from)};
   if (from instanceof Blob) return {blob: from};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
   if (from && Object.prototype.toString.call(from).endsWith('ArrayBuffer]'))

@@ -79,9 +79,9 @@ describe('is refused with its name and value', () => {
     const calls = [messages => collect(model.chat(messages, {template: 'chatml'})),
       messages => model.render(messages, {template: 'chatml'})];
     for (const call of calls) {
-      for (const messages of ['hello', undefined, null, {}, new Set(MESSAGES)])
+      for (const messages of [5, undefined, null, {}, new Set(MESSAGES)])
         await assert.rejects(call(messages),
-          code('ARGUMENT', /^the messages are .*; it must be a list of \{role, content\}$/));
+          code('ARGUMENT', /^the messages are .*; it must be a string, or a list of \{role, content\}$/));
       for (const message of [null, 'hello', undefined])
         await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
       await assert.rejects(call([{role: 'user'}]),
@@ -99,7 +99,7 @@ describe('is refused with its name and value', () => {
     await assert.rejects(model.tokenize('a', {addSpecial: 1}),
       code('ARGUMENT', /^addSpecial is 1; it must be true or false$/));
     await assert.rejects(model.tokenize('a', {special: true}),
-      code('ARGUMENT', /no option of tokenize\(\) is called special; there are addSpecial, parseSpecial/));
+      code('ARGUMENT', /no option of tokenize\(\) is called special; its name here is parseSpecial$/));
     await assert.rejects(model.tokenize('a', true), code('ARGUMENT', /options of tokenize\(\) are true/));
     for (const ids of [undefined, 5, 'abc', [1e6], [-1], [NaN]])
       await assert.rejects(model.detokenize(ids), code('ARGUMENT'));

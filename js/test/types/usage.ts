@@ -1,9 +1,9 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, it is never run.
  * SPDX-License-Identifier: MIT */
-import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type CacheEntry,
-  type EndReason, type Estimate,
+import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type AnswerPart,
+  type CacheEntry, type ChatOptions, type EndReason, type Estimate, type FinishReason,
   type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
-  type TokenLogprob} from 'qsf';
+  type TokenLogprob, type Usage, type WholeAnswer} from 'qsf';
 
 const options: LoadOptions = {
   memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4,
@@ -74,6 +74,28 @@ const whole: Answer | undefined = last.done ? last.value : undefined;
 console.log(whole?.end, whole?.reasoning, whole?.text, whole?.toolCalls[0]?.function.arguments);
 for await (const text of model.chat([...messages, ...whole?.messages ?? []],
   {toolChoice: {type: 'function', function: {name: 'f'}}, tools: []})) text.length;
+
+const all: WholeAnswer = await model.chat('Hello', {continueFinalMessage: false});
+const finish: FinishReason = all.finishReason, used: Usage = all.usage;
+console.log(finish, used.cachedTokens / used.promptTokens, all.timings.tokensPerSecond, all.end, all.text,
+  all.partialCall?.function.arguments, (await model.generate('x').then(({text}) => text)).length);
+const streamed = model.chat([{role: 'developer', content: 'Be brief.'}, {role: 'user', content: 'Hello'}],
+  {onPart: (part: AnswerPart) => (part.type === 'call' ? part.name : part.type === 'text' ? part.text : 0)});
+for await (const text of streamed) text.length;
+const finished: FinishReason | undefined = streamed.finishReason;
+for await (const text of await (async () => model.chat('Hello'))()) text.length;
+const empty = await model.chat('Hello', {tools: []}).next();
+const noTools: Answer | undefined = empty.done ? empty.value : undefined;
+const unknown: ChatOptions = {};
+const either = await model.chat('Hello', unknown).next();
+const both: Answer | EndReason | undefined = either.done ? either.value : undefined;
+// @ts-expect-error  whether it is an Answer depends on the options
+const wrong: EndReason | undefined = either.done ? either.value : undefined;
+console.log(finished, streamed.usage.completionTokens, noTools?.text, both, wrong);
+await load({getFile: async () => new Blob([])});
+const custom: Message = {role: 'assistant', content: null, refusal: null,
+  tool_calls: [{id: 'a', type: 'custom', custom: {name: 'run', input: 'x'}}]};
+await model.render([custom]);
 for (const responseFormat of [{type: 'json_object'}, {type: 'regex', regex: 'a+'}, {type: 'text'},
   {type: 'json_schema', json_schema: {name: 'x', strict: true, schema: {type: 'string'}}},
   {type: 'json_schema', schema: true}, {type: 'grammar', grammar: 'root ::= "a"'},
