@@ -91,8 +91,11 @@ int32_t qsf_flat_conversation_seat(uint32_t conversation)
 {
     flat_conversation *v = conversation_at(conversation);
     if (!v) return QSF_E_ARGUMENT;
-    if (v->seq >= 0) return QSF_OK;
     flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
+    if (v->seq >= 0) {                  /* it is the last that should leave now */
+        qsf_schedule_use(c->schedule, v->seq, qsf_schedule_seq(c->schedule, v->seq)->use, 0);
+        return QSF_OK;
+    }
     qsf_status st = conversation_sit(c, v);
     if (!st && (st = adapters_set(c, v))) v->seq = -1;
     if (st) return (int32_t)st;
@@ -290,7 +293,7 @@ int32_t qsf_flat_session_load(uint32_t conversation, uint64_t length,
     if (!v) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
     const size_t cap = c->plan.n_ctx;
-    /* An answer whose conversation has a sequence again goes on from there. */
+    /* An answer whose conversation has a sequence again continues from there. */
     const bool goes_on = v->answer && !qsf_seq_length(c->context, v->seq)
         && qsf_flat_answer_runs(v->answer, v) && !v->answer->is_ready;
     qsf_status st = goes_on ? qsf_flat_free_for(&v->o, NULL) : qsf_flat_claim(&v->o, v);

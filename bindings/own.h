@@ -4,6 +4,7 @@
 #define QSF_FLAT_OWN_H
 
 #include "qsf_flat.h"
+#include "qsf_schedule.h"
 #include "base/platform.h"
 
 #include <string.h>

@@ -36,11 +36,12 @@ static void step_list(flat_context *c, flat_answer *a)
 {
     enum { FORCED = 32 };
     qsf_turn_state st = { .size = sizeof st };
+    const size_t wanted = qsf_turn_wanted(talk_of(a)->turn);
     (void)qsf_turn_get_state(talk_of(a)->turn, &st);
-    if (a->is_listed || st.end || !st.n_wanted || c->n_order == c->n_logits) return;
+    if (a->is_listed || st.end || !wanted || c->n_order == c->n_logits) return;
     a->is_listed = true;
-    a->is_prompt = st.n_done < st.n_prompt || st.n_wanted > FORCED;
-    a->n_rows = (uint32_t)st.n_wanted;
+    a->is_prompt = st.n_done < st.n_prompt || wanted > FORCED;
+    a->n_rows = (uint32_t)wanted;
     c->order[c->n_order++] = a;
 }
 
@@ -136,8 +137,9 @@ static void step_done(flat_context *c)
     size_t first = 0, n_turns = 0;
     const uint64_t now = qsf_now(qsf_platform_native());
     qsf_schedule_measure(c->schedule, now - c->began_ns, c->n_rows);
-    for (uint32_t i = 0; i < c->n_order; i++) {
-        flat_answer *a = c->order[i];
+    for (uint32_t i = 0; i < 2 * c->n_order; i++) {     /* the rows of prompts follow the others */
+        flat_answer *a = c->order[i % c->n_order];
+        if (a->is_prompt != (i >= c->n_order)) continue;
         const size_t asked = qsf_turn_computed(talk_of(a)->turn, first);
         first += asked;
         a->is_ready = asked > 0;
@@ -166,12 +168,30 @@ int32_t qsf_flat_step(uint32_t context, const uint32_t *answers, size_t n)
     return (int32_t)st;
 }
 
+/* Answers that are over leave their sequences idle. */
+static void step_idle(flat_context *c)
+{
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        const flat_conversation *v = c->seqs[s];
+        if (v && qsf_schedule_seq(c->schedule, (qsf_seq)s)->use == QSF_SEQ_RUNS
+            && !(v->answer && qsf_flat_answer_runs(v->answer, v)))
+            qsf_schedule_use(c->schedule, (qsf_seq)s, QSF_SEQ_KEPT, 0);
+    }
+}
+
 uint32_t qsf_flat_oldest(uint32_t context, uint32_t but)
 {
-    const flat_context *c = qsf_flat_context_at(context);
-    const flat_conversation *v = qsf_flat_at(but, FLAT_CONVERSATION);
-    if (!c) return 0;
-    const qsf_seq s = qsf_schedule_oldest(c->schedule, v ? v->seq : -1, 0);
-    if (s >= 0) return c->seqs[s]->handle;
-    return c->last == but ? 0 : c->last;
+    flat_context *c = qsf_flat_context_at(context);
+    const flat_conversation *v = qsf_flat_at(but, FLAT_CONVERSATION), *oldest = NULL;
+    if (!c || c->owner) return 0;
+    step_idle(c);
+    const qsf_seq kept = qsf_schedule_oldest(c->schedule, v ? v->seq : -1, 0);
+    if (kept >= 0) return c->seqs[kept]->handle;
+    if (c->last && c->last != but) return c->last;
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        const flat_conversation *w = c->seqs[s];
+        if (w && w != v && (!oldest || qsf_schedule_seq(c->schedule, w->seq)->used
+                                        < qsf_schedule_seq(c->schedule, oldest->seq)->used)) oldest = w;
+    }
+    return oldest ? oldest->handle : 0;
 }

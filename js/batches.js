@@ -147,7 +147,9 @@ export class Batches {
         this.#fail([entry], error);
       }
     }
-    this.#batch = new Set(list.filter(entry => this.#entries.get(entry.conversation) === entry));
+    // one may have left for another's tokens
+    this.#batch = new Set(list.filter(entry => this.#entries.get(entry.conversation) === entry
+      && entry.conversation.isSeated));
     try {
       await this.#step();
     } catch (error) {

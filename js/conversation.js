@@ -33,6 +33,8 @@ export class Conversation {
   #saved;                       // what the swap has of it
   /** Handles: its own, and that of the answer under way. */
   handle = 0; answer = 0;
+  /** Whether it has a sequence, and what it had computed. */
+  isSeated = false;
 
   /** of: as for Batches, with batches and layers. */
   constructor(of) {
@@ -47,8 +49,9 @@ export class Conversation {
   }
 
   /* ---- its sequence ---- */
-  /** Between batches: takes a sequence; false: there is no room. */
-  async sit() {
+  /** Between batches: takes a sequence; false: no room. */
+  async sit() { return this.isSeated = await this.#sit(); }
+  async #sit() {
     const memory = this.#memory, x = this.#x, {swap} = this.#of;
     if (!this.handle) {
       this.handle = x.qsf_flat_conversation_new(this.#context, 0);
@@ -75,6 +78,7 @@ export class Conversation {
   }
   /** Between batches: leaves its sequence; what it had computed is stored. */
   async store() {
+    this.isSeated = false;
     if (this.#saved === undefined && this.length) {
       const bytes = await this.save().catch(() => {});  // such as with a window that has dropped positions
       this.#saved = bytes && await this.#of.swap.put(bytes);
@@ -294,7 +298,10 @@ export class Conversation {
         this.adapt(options.uses);
         this.#sampler(options);
         this.#shape(options);
-        this.#memory.check(this.#x.qsf_flat_answer_begin(this.answer), this.answer);
+        let status;
+        do status = this.#x.qsf_flat_answer_begin(this.answer);
+        while (status === E_FULL && number('prompt') <= number('contextLength') && await batches.evict(this));
+        this.#memory.check(status, this.answer);
       });
       for (;;) {
         await this.#step(progress);
@@ -309,7 +316,7 @@ export class Conversation {
         yield {...piece, began: started, ...(end && {answerMs: now - read})};
         started = undefined;
         if (end) return apart ? {end, ...this.#whole(all, calls)}
-          : {end, message: {role: 'assistant', content: all}};
+          : {end, text: all};
         await batches.pause();
         if (signal.aborted) throw signal.error;
       }

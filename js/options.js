@@ -73,6 +73,7 @@ const OPTIONS = {
     check: word('first', ['first', 'every']),
     i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
       'microsoft-rows4']),
+    maxParallel: whole(0, 256),
     cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     device: word('auto', ['auto', 'cpu', 'gpu']),

@@ -1,12 +1,12 @@
 /* The engine's worker: answers the messages of model.js.
  * SPDX-License-Identifier: MIT
  *
- * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn}, {op: 'abort', turn}
- * and {op: 'part', conversation}, which are not answered. conversation, a number of the caller's, is
- * one of those that model.conversation() made; without it a call is the model's own. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
- * waits: true}, which {op: 'results', turn, results} answers; {turn, done}, {turn, error},
- * {progress}, {warning}, {ending: ms until {ended} comes, at most}, {ended}, {dead: error} when
- * nothing more can be done. */
+ * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn}, {op: 'abort',
+ * turn} and {op: 'part', conversation}, which are not answered. conversation, a number, is
+ * one of those that model.conversation() made; without it a call is the model's own. Out besides:
+ * {turn, id, text, ...}, the parts of an answer; {turn, waits: true}, which {op: 'results', turn,
+ * results} answers; {turn, done}, {turn, error}, {progress}, {warning}, {ending: ms until {ended}
+ * comes, at most}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {CLOSING_MS} from './gpu.js';
@@ -132,8 +132,8 @@ export function serve(host) {
     }
   }
 
-  /* Uses a conversation when its turn comes; use(conversation, signal) ends soon after {op: 'abort',
-   * turn: id}. */
+  /* Uses a conversation when its turn comes; use(conversation, signal) ends soon after {op:
+   * 'abort', turn: id}. */
   async function working(id, talk, use) {
     const stop = new Stop(), {before, end} = talks.claim(talk);
     answers.set(id, {stop});
@@ -226,9 +226,9 @@ export function serve(host) {
     let claimed, uses = [], last = {done: 'aborted'};
     try {
       uses = asked.options.uses = held(asked.options.adapters);
-      const talk = talks.of(asked);
-      claimed = talks.claim(talk);
-      answer.conversation = talk.conversation;
+      const its = talks.of(asked);
+      claimed = talks.claim(its);
+      answer.conversation = its.conversation;
       answers.set(turn, answer);
       await claimed.before;
       const post = message => host.post({turn, ...message});
@@ -254,8 +254,8 @@ export function serve(host) {
       const said = await speak({messages: JSON.stringify([...before, ...added]),
         options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round,
           continueFinalMessage: options.continueFinalMessage && !round}}, answer, post);
-      const {end, message} = said, calls = message?.tool_calls;
-      added.push(message);
+      const {end, message, text} = said, calls = message?.tool_calls;
+      added.push(message ?? {role: 'assistant', content: text});
       if (!calls || round === options.toolRounds) return {...said, messages: added};
       const results = await new Promise(resolve => {
         answer.give = resolve;
@@ -313,10 +313,9 @@ export function serve(host) {
       working(id, talks.aside, (aside, stop) => aside.rerank(query, documents, {uses}, stop))),
     stats: () => engine.stats(),
     refined,
-    saveSession: ({id, conversation}) =>
-      working(id, talks.at(conversation), talk => talk.saveSession()),
+    saveSession: ({conversation}) => talks.at(conversation).conversation.saveSession(),
     loadSession: ({id, conversation, bytes, options}) => withAdapters(options.adapters, uses =>
-      working(id, talks.at(conversation), talk => talk.loadSession(bytes, {uses}))),
+      working(id, talks.at(conversation, true), talk => talk.loadSession(bytes, {uses}))),
     loadAdapter,
     freeAdapter,
     end: leave,

@@ -1,4 +1,4 @@
-/* Where conversations are that have left the engine's memory: a few megabytes here, others in files.
+/* Where conversations are that have left the engine's memory: some megabytes here, others in files.
  * SPDX-License-Identifier: MIT */
 
 const HERE = 16 << 20;
@@ -12,7 +12,7 @@ export class Swap {
     this.#files = files;
     this.#most = most;
   }
-  /** Promises what get() and drop() take; undefined: there is no room, and the bytes are gone. */
+  /** Promises what get() and drop() take; undefined: no room, and the bytes are lost. */
   async put(bytes) {
     const id = this.#next++;
     if (this.#bytes + bytes.length <= this.#most) {

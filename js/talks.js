@@ -1,8 +1,8 @@
 /* Which conversation of the engine a call uses, and when its turn comes.
  * SPDX-License-Identifier: MIT
  *
- * The model's own calls run at the same time, each in a conversation that nothing uses now: the one
- * whose last prompt has most in common with the call's. Calls on a conversation of the caller's have
+ * The model's own calls run at the same time, each in a conversation that is free: the one whose
+ * last prompt has most in common with the call's. Calls on a conversation of the caller's have
  * it one after another. */
 
 /* conversations that stay, of the model's own calls */
@@ -38,16 +38,18 @@ export class Talks {
      * as there may be more. */
     let best = free.filter(talk => 2 * shared(talk) >= talk.text.length)
       .reduce((a, b) => (a && shared(a) >= shared(b) ? a : b), undefined);
-    if (!best && this.#own.length >= MOST) best = free.reduce((a, b) => (a?.used < b.used ? a : b), undefined);
+    if (!best && this.#own.length >= MOST)
+      best = free.reduce((a, b) => (a?.used < b.used ? a : b), undefined);
     if (!best) this.#own.push(best = this.#made());
     best.text = text;
     this.#last = best;
     return best;
   }
-  /** That of a number; without one, that of the model's last own call. */
-  at(number) {
+  /** That of a number; without one, that of the model's last own call or, if it has to be free and
+   * an answer is under way, another one. */
+  at(number, isFree = false) {
     if (!number) {
-      if (!this.#last) this.#own.push(this.#last = this.#made());
+      if (!this.#last || (isFree && this.#last.users)) this.#own.push(this.#last = this.#made());
       return this.#last;
     }
     if (!this.#named.has(number)) this.#named.set(number, this.#made());

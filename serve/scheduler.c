@@ -131,7 +131,8 @@ static uint32_t blocks_promised(scheduler *s)
         const uint32_t whole = b->stage == BRANCH_PROMPT ? (uint32_t)branch_prompt(b)->n : b->n_back,
             have = qsf_seq_length(s->pool.context, b->seq);
         n += branch_width(b);
-        if (b->stage != BRANCH_ANSWER && have < whole) n += qsf_schedule_blocks(s->pool.schedule, b->seq, whole - have);
+        if (b->stage != BRANCH_ANSWER && have < whole)
+            n += qsf_schedule_blocks(s->pool.schedule, b->seq, whole - have);
     }
     return n;
 }

@@ -8,6 +8,7 @@
 #include "disk.h"
 #include "embed.h"
 #include "prefix.h"
+#include "qsf_schedule.h"
 
 enum { SERVE_KEYS = 256 };
 

@@ -6,7 +6,7 @@ import {compile} from './modules.js';
 import {opfs} from './opfs.js';
 import {serveReader} from '../js/reader.js';
 import {serve} from '../js/serve.js';
-import {swapFiles} from './swap.js';
+import {swapFiles} from './swap_files.js';
 
 /* The type of this script, which bundlers may have changed; again() starts it once more. */
 const type = (() => {

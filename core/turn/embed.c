@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "model/part.h"
 #include "turn/hidden.h"
+#include "qsf_schedule.h"
 
 void qsf_embed_defaults_of(qsf_embed_options *o, size_t size)
 {

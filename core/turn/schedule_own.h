@@ -4,6 +4,7 @@
 #define QSF_SCHEDULE_OWN_H
 
 #include "base/base.h"
+#include "qsf_schedule.h"
 
 enum { SCHEDULE_SIZES = 32 };
 

@@ -14,6 +14,7 @@
 #include "model/part.h"
 #include "turn/sampler_candidates.h"
 #include "turn/turn_own.h"
+#include "qsf_schedule.h"
 
 /* ---- memory ---- */
 
@@ -484,9 +485,7 @@ const qsf_error *qsf_turn_error(const qsf_turn *t) { return &t->error; }
 
 qsf_status qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out)
 {
-    qsf_turn_state state = t->state;
-    state.n_wanted = t->stage == TURN_ROWS ? t->n_ids - t->n_fed : 0;
-    return QSF_GIVE(out, &state, NULL);
+    return QSF_GIVE(out, &t->state, NULL);
 }
 
 const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)
@@ -494,6 +493,8 @@ const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)
     *n = QSF_MIN(t->n_ids, qsf_seq_length(t->context, t->seq));
     return t->ids;
 }
+
+size_t qsf_turn_wanted(const qsf_turn *t) { return t->stage == TURN_ROWS ? t->n_ids - t->n_fed : 0; }
 
 void qsf_turn_move(qsf_turn *t, qsf_seq s)
 {
