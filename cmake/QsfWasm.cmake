@@ -63,8 +63,28 @@ endforeach()
 if(listed)
     message(FATAL_ERROR "QsfWasm.cmake gives files a level that are not there: ${listed}")
 endif()
-# -Oz through -Xclang: zig's driver turns it into -Os. Strength reduction of loops adds variables.
-set(QSF_LEAST_FLAGS -Os -Xclang -Oz -mllvm -disable-lsr)
+# -Oz through -Xclang: zig's driver turns it into -Os. What the others leave out makes values
+# earlier than they are needed: that adds variables.
+set(QSF_LEAST_FLAGS -Os "SHELL:-Xclang -Oz" "SHELL:-mllvm -disable-lsr" "SHELL:-mllvm -disable-machine-licm"
+    "SHELL:-mllvm -enable-pre=false" "SHELL:-mllvm -enable-load-pre=false")
+
+# What is worth vectors has them by hand.
+set(QSF_SMALL_FLAGS -Os -fno-vectorize -fno-slp-vectorize "SHELL:-mllvm -disable-lsr")
+
+# tools/trim_wasm.py makes linked modules compress better.
+find_program(QSF_PYTHON3 NAMES python3 python)
+if(QSF_PYTHON3)
+    set(qsf_trim COMMAND "${QSF_PYTHON3}" "${PROJECT_SOURCE_DIR}/tools/trim_wasm.py")
+else()
+    message(STATUS "python3: not found, modules will be one percent larger")
+endif()
+# qsf_link(module arguments...): a custom command's COMMAND lines, in qsf_link_commands
+macro(qsf_link module)
+    set(qsf_link_commands COMMAND ${QSF_WASM_LD} ${ARGN} -o "${module}")
+    if(qsf_trim)
+        list(APPEND qsf_link_commands ${qsf_trim} "${module}")
+    endif()
+endmacro()
 
 # qsf_engine_objects(target optimisation flags... SOURCES files...)
 function(qsf_engine_objects target)
@@ -127,8 +147,9 @@ function(qsf_gpu suffix)
     add_custom_command(OUTPUT "${calls}" COMMAND ${CMAKE_COMMAND} -DLD=${QSF_WASM_LD} -DOUT=${calls}
         -P "${PROJECT_SOURCE_DIR}/cmake/WasmCalls.cmake" ${objects}
         DEPENDS ${objects} cmake/WasmCalls.cmake COMMAND_EXPAND_LISTS VERBATIM)
-    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${link} -o "${module}"
-        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-gpu${suffix}.wasm")
+    qsf_link("${module}" ${objects} ${link})
+    add_custom_command(OUTPUT "${module}" ${qsf_link_commands} DEPENDS ${objects} tools/trim_wasm.py
+        COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-gpu${suffix}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
     set(qsf_engine_targets ${qsf_engine_targets} ${target} PARENT_SCOPE)
 endfunction()
@@ -156,9 +177,10 @@ endfunction()
 # qsf_engine(variant): js/qsf-<variant>.wasm
 function(qsf_engine variant)
     set(targets "")
-    qsf_engine_level(${variant} fast -O3)
-    qsf_engine_level(${variant} small -Os)
+    # in this order they compress better
     qsf_engine_level(${variant} least ${QSF_LEAST_FLAGS})
+    qsf_engine_level(${variant} small ${QSF_SMALL_FLAGS})
+    qsf_engine_level(${variant} fast -O3)
     list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
     foreach(library IN ITEMS lz4 zstd)
         if(TARGET engine_${library})
@@ -177,9 +199,9 @@ function(qsf_engine variant)
         list(APPEND link --shared-memory --no-check-features)
     endif()
     set(module "${qsf_package}/qsf-${variant}.wasm")
-    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link}
-        "@${calls}" -o "${module}"
-        DEPENDS ${objects} "${calls}" COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
+    qsf_link("${module}" ${objects} ${QSF_WASM_LIBRARIES} ${link} "@${calls}")
+    add_custom_command(OUTPUT "${module}" ${qsf_link_commands} DEPENDS ${objects} "${calls}"
+        tools/trim_wasm.py COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
     set(qsf_engine_targets ${qsf_engine_targets} ${targets} PARENT_SCOPE)
 endfunction()

@@ -1,216 +1,283 @@
-/* The conversation: questions, answers that arrive piece by piece, and what can be done with them.
+/* The conversation that is shown: questions, answers that arrive piece by piece, and what can be
+ * done with them. Its data is a tree of messages (thread.js).
  * SPDX-License-Identifier: MIT */
+import {Drawing, Pace, Reasoning, drawCall, drawWhole} from './answer.js';
 import {make} from './dom.js';
-import {seconds} from './figures.js';
-import {Markdown} from './markdown.js';
+import {drawFiles, drawQuestion, editor} from './question.js';
+import {icon} from './icons.js';
+import {t} from './strings.js';
+import {append, choose, messagesFor, newConversation, path, siblings, trim} from './thread.js';
 
-const ENDS = {length: 'maximum length reached',
-  full: 'the context is full: clear the conversation, or choose a longer context',
+const ENDS = {length: 'maximum length reached', full: 'the memory for this conversation is full',
   stopped: 'stopped'};
+const NO_ROOM = ['FULL', 'LONG'];       /* codes of errors: the prompt is longer than the context */
 
-/* A server's own count: a piece of text may have had several tokens. */
-function counted(usage) {
-  if (!usage) return {};
-  const {completion_tokens: tokens, prompt_tokens: asked, prompt_tokens_details: details} = usage,
-    kept = details?.cached_tokens;
-  return {tokens, prompt: `prompt ${asked}${kept ? `, ${kept} cached` : ''}`};
+/* The tokens that a prompt leaves for its answer; undefined if only the engine knows. */
+async function room(model, messages, tools) {
+  const context = model.info?.contextLength;
+  if (!context || !model.render || !model.tokenize) return undefined;
+  const most = new TextEncoder().encode(JSON.stringify([messages, tools])).length + 64;
+  if (most * 2 < context) return context - most;                // a token has at least a byte
+  return context - (await model.tokenize(await model.render(messages, {tools}), {parseSpecial: true})).length;
 }
 
-/* Draws a growing answer: at most once a frame, and less often if drawing takes long. */
-class Drawing {
-  #markdown; #body; #text = ''; #frame = 0; #next = 0; #drawn;
-
-  constructor(body, plain, drawn) {
-    this.#body = body;
-    this.#markdown = plain ? undefined : new Markdown(body);
-    this.#drawn = drawn;
-  }
-  get text() { return this.#text; }
-  add(text) {
-    this.#text += text;
-    this.#frame ||= requestAnimationFrame(() => this.#tick());
-  }
-  #tick() {
-    this.#frame = 0;
-    if (performance.now() < this.#next) this.#frame = requestAnimationFrame(() => this.#tick());
-    else this.flush();
-  }
-  flush() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-    const begin = performance.now();
-    if (this.#markdown) this.#markdown.update(this.#text);
-    else this.#body.append(this.#text.slice(this.#body.textContent.length));
-    this.#next = performance.now() + 4 * (performance.now() - begin);
-    this.#drawn();
-  }
-}
-
-/* The model's reasoning before its answer: folded, created when it begins. */
-class Reasoning {
-  #node; #title; #drawing; #began = performance.now(); #ended; #body; #drawn;
-
-  constructor(body, drawn) {
-    this.#body = body;
-    this.#drawn = drawn;
-  }
-  add(text) {
-    if (!this.#node) {
-      this.#title = make('summary', {textContent: 'Reasoning …'});
-      const inner = make('div', {className: 'thoughts'});
-      this.#node = make('details', {className: 'reasoning'}, this.#title, inner);
-      this.#drawing = new Drawing(inner, true, this.#drawn);
-      this.#body.before(this.#node);
-    }
-    this.#drawing.add(text);
-  }
-  /* The answer has begun, or the turn has ended without one. */
-  end() {
-    if (!this.#node || this.#ended) return;
-    this.#ended = true;
-    this.#drawing.flush();
-    this.#title.textContent = `Reasoned for ${seconds((performance.now() - this.#began) / 1e3)}`;
-  }
-  remove() { this.#node?.remove(); }
-}
+const act = (name, label, sign) => {
+  const made = make('button', {type: 'button', className: `quiet act ${name}`, title: label}, icon(sign));
+  made.setAttribute('aria-label', label);
+  return made;
+};
 
 export class Chat {
-  #talk; #model; #settings; #hooks; #turns = []; #stop;
+  #talk; #model; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
 
-  /** hooks: busy(boolean), announce(text), failed(error, place) */
+  /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation),
+   * figures(text), options(used): more options of chat(), which shows calls of tools by used() */
   constructor(talk, settings, hooks) {
     this.#talk = talk;
     this.#settings = settings;
     this.#hooks = hooks;
-    talk.addEventListener('click', event => this.#clicked(event.target.closest('button')));
+    talk.addEventListener('click', event => void this.#clicked(event.target.closest('button')));
   }
   get busy() { return Boolean(this.#stop); }
-  get empty() { return !this.#turns.length; }
+  get empty() { return !this.#conversation.nodes.length; }
+  get conversation() { return this.#conversation; }
   use(model) {
+    this.stop();
+    this.#stop = undefined;
     this.#model = model;
-    this.clear();
+    this.#draw();
   }
   stop() { this.#stop?.abort(); }
-  clear() {
+  /** Shows another conversation; none: a new one. */
+  open(conversation = newConversation()) {
     this.stop();
-    this.#turns = [];
+    this.#stop = undefined;
+    this.#conversation = conversation;
+    this.#hooks.busy(false);
+    this.#draw();
+  }
+
+  /** The last question is answered anew; the answer of before stays as another version. */
+  async again(question = path(this.#conversation).findLast(({role}) => role !== 'assistant')) {
+    if (this.busy || !question || !this.#model) return;
+    this.#conversation.leaf = question.id;
+    this.#draw();
+    await this.#answer(question);
+  }
+  /** A question and its answer, or (raw) a beginning and its continuation. files: {name, text}. */
+  ask(text, {raw, files} = {}) {
+    const conversation = this.#conversation, last = path(conversation).at(-1);
+    if (last?.end === 'full') trim(conversation, last);
+    const question = append(conversation, conversation.leaf, raw ? 'text' : 'user', text,
+      files?.length ? {files} : {});
+    this.#hooks.changed(conversation);
+    this.#drawTurn(question);
+    return this.#answer(question);
+  }
+
+  /* ---- drawing ---- */
+
+  #draw() {
     this.#talk.replaceChildren();
+    this.#shown.clear();
+    const all = path(this.#conversation);
+    all.forEach((node, i) => {
+      if (node.role === 'assistant') return;
+      const answer = all[i + 1]?.role === 'assistant' ? all[i + 1] : undefined, turn = this.#drawTurn(node);
+      if (!answer)
+        return turn.node.append(make('footer', {}, this.#model ? act('again', t('Retry'), 'again') : ''));
+      const {body, foot} = this.#drawReply(turn, node);
+      drawWhole(body, answer, node.role === 'text');
+      return this.#finish(foot, answer);
+    });
+    this.#markSkipped();
+  }
+  #drawTurn(node) {
+    const raw = node.role === 'text', article = make('article', {className: raw ? 'turn raw' : 'turn'}),
+      foot = make('footer', {className: 'mine'}, act('copy-all', t('Copy'), 'copy'),
+        act('edit', t('Edit'), 'edit'), ...this.#versions(node));
+    article.append(make('h2', {className: 'hidden', textContent: raw ? t('Text') : t('You')}),
+      drawFiles(node.files), drawQuestion(node), foot);
+    this.#talk.append(article);
+    const turn = {node: article};
+    this.#shown.set(article, node);
+    return turn;
+  }
+  #drawReply(turn, question) {
+    const raw = question.role === 'text',
+      body = make('div', {className: raw ? 'assistant continued' : 'assistant'}),
+      foot = make('footer', {}, make('span', {className: 'ended'}));
+    turn.node.append(make('h2', {className: 'hidden', textContent: t('Answer')}), body, foot);
+    return {body, foot};
+  }
+  /* "2 of 3" with buttons, if a message has other versions. */
+  #versions(node) {
+    const all = siblings(this.#conversation, node), at = all.indexOf(node);
+    if (all.length < 2) return [];
+    const step = (name, label, sign, to) => Object.assign(act(name, label, sign), {disabled: !all[to]});
+    return [make('span', {className: 'versions'}, step('before', t('Version before'), 'left', at - 1),
+      make('span', {textContent: t('{n} of {all}', {n: at + 1, all: all.length})}),
+      step('after', t('Version after'), 'right', at + 1))];
+  }
+  #finish(foot, answer, failed) {
+    foot.firstChild.textContent = ENDS[answer?.end] ? t(ENDS[answer.end]) : '';
+    foot.append(...(answer?.content ? [act('copy-all', t('Copy'), 'copy')] : []),
+      act('again', failed ? t('Retry') : t('Regenerate'), 'again'),
+      ...(answer ? this.#versions(answer) : []));
+  }
+  /* Where the part begins that the model is still given. */
+  #markSkipped() {
+    this.#talk.querySelector('.skipped')?.remove();
+    const {skip} = this.#conversation, first = path(this.#conversation)[skip];
+    const at = skip && [...this.#shown].find(([, node]) => node === first)?.[0];
+    if (at) at.before(make('p', {className: 'skipped',
+      textContent: t('The model no longer sees what is above: its memory is full.')}));
   }
 
-  /** Asks the last question anew. */
-  async again() {
-    if (!this.busy && this.#turns.length) await this.#answer(this.#turns.at(-1));
-  }
+  /* ---- an answer ---- */
 
-  /** A question and its answer, or (raw) a beginning and its continuation. */
-  ask(text, raw) {
-    const turn = {text, raw, node: make('article', {className: raw ? 'turn raw' : 'turn'})};
-    turn.node.append(make('h2', {className: 'hidden', textContent: raw ? 'Text' : 'You'}),
-      make('div', {className: raw ? 'given' : 'user', textContent: text}));
-    this.#turns.push(turn);
-    this.#talk.append(turn.node);
-    return this.#answer(turn);
-  }
-
-  #messages(last) {
-    const said = this.#turns.filter(turn => !turn.raw && (turn === last || turn.answer))
-      .flatMap(turn => [{role: 'user', content: turn.text},
-        ...(turn === last ? [] : [{role: 'assistant', content: turn.answer}])]);
-    return this.#settings.system.trim() ? [{role: 'system', content: this.#settings.system.trim()}, ...said]
-      : said;
-  }
-
-  async #answer(turn) {
+  async #answer(question) {
     const {temperature, topK, topP, minP, seed, maxTokens} = this.#settings, model = this.#model,
-      stop = this.#stop = new AbortController();
-    const body = make('div', {className: turn.raw ? 'assistant continued' : 'assistant'}),
-      foot = make('footer', {}, make('span', {className: 'figures'}));
-    turn.answer = '';
-    turn.reply?.forEach(node => node.remove());
-    for (const old of turn.node.querySelectorAll('.bad')) old.remove();
-    // only the last answer can be asked for again
-    for (const button of this.#talk.querySelectorAll('.again')) button.remove();
-    turn.reply = [make('h2', {className: 'hidden', textContent: 'Answer'}), body, foot];
-    turn.node.append(...turn.reply);
+      conversation = this.#conversation, stop = this.#stop = new AbortController(),
+      raw = question.role === 'text';
+    const article = [...this.#shown].find(([, node]) => node === question)[0];
+    for (const old of article.querySelectorAll('.bad, footer:not(.mine)')) old.remove();
+    const {body, foot} = this.#drawReply({node: article}, question);
+    const answer = append(conversation, question.id, 'assistant', '');
     body.classList.add('waiting');
     foot.scrollIntoView({block: 'nearest'});
     this.#hooks.busy(true);
-    this.#hooks.announce('The model is answering.');
+    this.#hooks.announce(t('The model is answering.'));
 
     const scroller = document.scrollingElement;
     let follow = true;
     const near = () => { follow = scroller.scrollHeight - scroller.scrollTop - innerHeight < 80; };
     addEventListener('scroll', near, {passive: true});
     const drawn = () => { if (follow) scroller.scrollTop = scroller.scrollHeight; };
-    const drawing = new Drawing(body, turn.raw, drawn), reasoning = new Reasoning(body, drawn);
-    turn.reply.push(reasoning);
-    const begin = performance.now(), figures = foot.firstChild;
-    let first, last, tokens = 0, prompt, reason, failure;
-    const shown = () => {
-      if (!first) return [];
-      const rate = (tokens - 1) / Math.max(1, last - first) * 1e3;
-      return [tokens > 1 ? `${rate.toFixed(1)} tokens/s` : '',
-        `first token after ${((first - begin) / 1e3).toFixed(2)} s`,
-        `${tokens} ${tokens === 1 ? 'token' : 'tokens'}`, prompt].filter(Boolean);
+    const drawing = new Drawing(body, raw, drawn), reasoning = new Reasoning(body, drawn), pace = new Pace();
+    let failure;
+    const keep = () => {
+      answer.content = drawing.text;
+      if (reasoning.text) answer.reasoning = reasoning.text;
+      this.#hooks.changed(conversation);
     };
+    const hidden = () => { if (document.hidden) keep(); };      // the page may not come back
+    document.addEventListener('visibilitychange', hidden);
+    const used = call => {
+      (answer.calls ??= []).push(call);
+      drawCall(body, call);
+      drawn();
+    };
+    const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
+      onToken: () => pace.token()};
     try {
-      const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
-        onToken: () => { tokens++; last = performance.now(); first ??= last; }};
-      const parts = turn.raw ? model.generate(turn.text, options) : model.chat(this.#messages(turn),
-        {...options, onReasoning: text => reasoning.add(text)});
+      const parts = raw ? model.generate(question.content, options)
+        : this.#asked(question, {...options, ...this.#hooks.options(used),
+          onReasoning: text => reasoning.add(text)}, pace);
+      const iterator = parts[Symbol.asyncIterator]();
       for (let step; ;) {
-        step = await parts.next();
+        step = await iterator.next();
         if (step.done) {
-          reason = step.value.end ?? step.value;
-          ({tokens = tokens, prompt} = counted(step.value.usage));
+          const {end, usage} = typeof step.value === 'object' && step.value ? step.value : {end: step.value};
+          answer.end = end;
+          if (usage) pace.counted(usage);
           break;
         }
         reasoning.end();
         body.classList.remove('waiting');
         drawing.add(step.value);
-        figures.textContent = shown().join(' · ');
+        this.#hooks.figures(pace.text);
       }
     } catch (error) {
-      if (stop.signal.aborted) reason = 'stopped';
+      if (stop.signal.aborted) answer.end = 'stopped';
       else failure = error;
     }
     removeEventListener('scroll', near);
-    // cleared, or another model, meanwhile
-    const replaced = this.#stop !== stop || !turn.node.isConnected;
+    document.removeEventListener('visibilitychange', hidden);
+    drawing.flush();
+    reasoning.end();
+    if (failure && !drawing.text && !answer.calls) {
+                  // nothing came: the question waits for an answer
+      conversation.nodes.splice(conversation.nodes.indexOf(answer), 1);
+      conversation.leaf = question.id;
+    }
+    keep();
+    this.#hooks.figures(pace.text);
+    // another conversation or another model, meanwhile
+    const replaced = this.#stop !== stop || !article.isConnected;
     if (this.#stop === stop) this.#stop = undefined;
     body.classList.remove('waiting');
     if (!replaced) {
-      drawing.flush();
-      reasoning.end();
-      turn.answer = drawing.text;
-      figures.textContent = [...shown(), ENDS[reason]].filter(Boolean).join(' · ');
-      const act = (name, textContent) =>
-        make('button', {type: 'button', className: `quiet ${name}`, textContent});
-      foot.append(make('span', {}, ...(turn.answer ? [act('copy-all', 'Copy')] : []),
-        act('again', failure ? 'Retry' : 'Regenerate')));
+      this.#finish(foot, drawing.text || !failure ? answer : undefined, failure);
       if (failure) this.#hooks.failed(failure, foot);
       else
-        this.#hooks.announce(turn.answer.length < 700 ? `Answer: ${body.textContent}`
-          : `The answer is complete, ${tokens} tokens.`);
+        this.#hooks.announce(drawing.text.length < 700 ? t('Answer: {text}', {text: body.textContent})
+          : t('The answer is complete, {n} tokens.', {n: pace.tokens}));
       if (follow) scroller.scrollTop = scroller.scrollHeight;
     }
     if (!this.#stop) this.#hooks.busy(false);
   }
 
+  /* Asks the model; if the conversation is longer than its context, without the older half. */
+  async * #asked(question, options, pace) {
+    const {system, maxTokens} = this.#settings, conversation = this.#conversation, model = this.#model;
+    const given = () => messagesFor(conversation, question, system);
+    const shorter = () => trim(conversation, question) && (this.#markSkipped(), true);
+    for (let left; (left = await room(model, given(), options.tools).catch(() => undefined)) !== undefined
+      && left < Math.min(maxTokens, model.info.contextLength / 4) && shorter(););
+    for (;;) {
+      try {
+        return yield * model.chat(given(), options);
+      } catch (error) {
+        if (!NO_ROOM.includes(error.code) || pace.tokens || !shorter()) throw error;
+      }
+    }
+  }
+
+  /* ---- what is done with messages ---- */
+
   async #clicked(button) {
     if (!button) return;
-    const turn = this.#turns.find(one => one.node.contains(button));
-    if (button.classList.contains('again')) {
-      await this.again();
-      return;
-    }
-    const text = button.classList.contains('copy-all') ? turn?.answer : button.classList.contains('copy')
-      ? button.closest('figure').querySelector('code').textContent : undefined;
-    if (text === undefined) return;
-    let done = 'Copied';
-    try { await navigator.clipboard.writeText(text); } catch { done = 'Not allowed'; }
-    button.textContent = done;
+    const article = button.closest('.turn'), question = this.#shown.get(article), {classList} = button;
+    const mine = button.closest('.mine'), all = path(this.#conversation);
+    const answer = all[all.indexOf(question) + 1], node = mine ? question : answer;
+    if (classList.contains('again')) await this.again(question);
+    else if (classList.contains('edit')) this.#edit(article, question);
+    else if (classList.contains('before') || classList.contains('after')) this.#turnTo(node, classList);
+    else if (classList.contains('copy-all')) await this.#copy(button, node?.content);
+    else if (classList.contains('copy'))
+      await this.#copy(button, button.closest('figure').querySelector('code').textContent);
+  }
+  #turnTo(node, classList) {
+    if (this.busy) return;
+    const all = siblings(this.#conversation, node),
+      other = all[all.indexOf(node) + (classList.contains('after') ? 1 : -1)];
+    choose(this.#conversation, other);
+    this.#hooks.changed(this.#conversation);
+    this.#draw();
+    const [article] = [...this.#shown].find(([, one]) => one === other || one.id === other.parent);
+    const [before, after] = article.querySelectorAll(
+      other.role === 'assistant' ? 'footer:not(.mine) .versions button' : '.mine .versions button');
+    (classList.contains('after') && !after.disabled ? after : before.disabled ? after : before).focus();
+  }
+  #edit(article, question) {
+    if (this.busy) return;
+    editor(article, question, text => {
+      const {role, files, parent} = question, conversation = this.#conversation;
+      const edited = append(conversation, parent, role, text, files ? {files} : {});
+      conversation.skip = Math.min(conversation.skip, path(conversation).length - 1);
+      this.#hooks.changed(conversation);
+      this.#draw();
+      void this.#answer(edited);
+    });
+  }
+  async #copy(button, text) {
+    if (!text) return;
+    let done = t('Copied');
+    try { await navigator.clipboard.writeText(text); } catch { done = t('Not allowed'); }
     this.#hooks.announce(done);
-    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+    const before = [...button.childNodes];
+    button.replaceChildren(done);
+    setTimeout(() => button.replaceChildren(...before), 1500);
   }
 }

@@ -16,6 +16,7 @@ const CODES = {context_length_exceeded: 'LONG', model_not_found: 'MODEL', timeou
   draining: 'GONE'};
 const STATUS = {400: 'ARGUMENT', 401: 'KEY', 403: 'FORBIDDEN', 404: 'NOT_FOUND', 408: 'GONE', 413: 'LONG',
   422: 'ARGUMENT', 429: 'BUSY', 502: 'GONE', 503: 'SERVER', 504: 'GONE'};
+const ROUNDS = 8;               /* how often the model may use tools for one answer */
 const capital = text => text[0].toUpperCase() + text.slice(1);
 const said = ({message, code}, status) => new ServerError(
   capital(String(message || `the server answered ${status}`)), CODES[code] ?? STATUS[status] ?? 'SERVER');
@@ -98,10 +99,22 @@ export class Client {
 
   model(id) {
     return {
-      chat: (messages, options) => this.#answer('v1/chat/completions', {messages}, id, options),
+      chat: (messages, options) => this.#chat(messages, id, options),
       generate: (prompt, options) => this.#answer('v1/completions', {prompt}, id, options),
       async dispose() {},
     };
+  }
+
+  /* Answers until the model has no more calls of tools. */
+  async * #chat(messages, id, {tools, responseFormat, onToolCall, ...options}) {
+    const what = {messages, ...(tools && {tools}), ...(responseFormat && {response_format: responseFormat})};
+    for (let round = 1; ; round++) {
+      const answer = yield * this.#answer('v1/chat/completions', what, id, options), {calls} = answer;
+      if (!calls.length || !onToolCall || round > ROUNDS) return answer;
+      what.messages = [...what.messages, {role: 'assistant', content: null, tool_calls: calls}];
+      for (const call of calls)
+        what.messages.push({role: 'tool', tool_call_id: call.id, content: String(await onToolCall(call))});
+    }
   }
 
   /* Yields the text; returns why it ended, as the package says it, and the usage. Leaving it closes
@@ -110,6 +123,7 @@ export class Client {
     const {body} = await this.#fetch(path, {model, ...what, ...asked(options), stream: true,
       stream_options: {include_usage: true}}, signal);
     let end, usage;
+    const calls = [];
     const parts = events(body);
     try {
       for await (const data of parts) {
@@ -119,7 +133,15 @@ export class Client {
         usage = chunk.usage ?? usage;
         const [choice] = chunk.choices ?? [];
         if (!choice) continue;
-        const {content, reasoning_content: reasoning} = choice.delta ?? {content: choice.text};
+        const {content, reasoning_content: reasoning, tool_calls: pieces} = choice.delta
+          ?? {content: choice.text};
+        for (const {index = 0, id, function: {name = '', arguments: given = ''} = {}} of pieces ?? []) {
+          const call = calls[index] ??= {id: '', type: 'function', function: {name: '', arguments: ''}};
+          if (id) call.id = id;
+          call.function.name += name;
+          call.function.arguments += given;
+          onToken?.();
+        }
         if (content || reasoning) onToken?.();
         if (reasoning) onReasoning?.(reasoning);
         if (content) yield content;
@@ -133,6 +155,6 @@ export class Client {
     }
     if (!end) throw new ServerError('The answer was interrupted by the server.', 'GONE');
     if (end === 'length' && usage?.completion_tokens < options.maxTokens) end = 'full';
-    return {end: end === 'stop' ? 'end' : end, usage};
+    return {end: end === 'stop' ? 'end' : end, usage, calls: calls.filter(Boolean)};
   }
 }

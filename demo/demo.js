@@ -15,13 +15,22 @@
  *
  * A model has what the page uses of the package's: chat(messages, options) and generate(text,
  * options), async iterators of text that return how it ended, as a word or as {end, usage}; options
- * are those of the settings, signal, onToken and onReasoning. */
+ * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat. */
+import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
+import {Conversations} from './conversations.js';
 import {$, announce, button, make, note, on} from './dom.js';
 import {memoryMap} from './figures.js';
+import {drawIcons} from './icons.js';
 import {bindSettings} from './settings.js';
+import {speak, t} from './strings.js';
+import {suggestions} from './suggestions.js';
 
-let engine, model, alone = false;           // alone: the only model
+drawIcons(document);
+await speak('');
+
+let engine, model, alone = false,           // alone: the only model
+  toolbox;                                  // the tools' module, while they are used
 
 const {settings, reset} = bindSettings([$('choose'), $('answering')], name => engine?.changed(name));
 
@@ -48,25 +57,57 @@ const chat = new Chat($('talk'), settings, {
   announce,
   busy(is) {
     const lost = [$('stop'), document.body].includes(document.activeElement);
-    engine.busy(is);
+    engine?.busy(is);
     $('stop').hidden = !is;
     $('send').hidden = is;
-    if (!is && lost) $('text').focus();
+    if (!is && lost && model) $('text').focus();
   },
   failed(error, place) {
     if (!engine.failed(error))
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
+  changed(conversation) { void conversations.keep(conversation); },
+  options(used) {
+    return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
+      const result = toolbox.useTool(call);
+      used({name: call.function.name, given: call.function.arguments, result});
+      return result;
+    }};
+  },
+  figures(text) {
+    $('figures').textContent = t('Last answer: {text}', {text});
+    $('figures').hidden = !text;
+  },
 });
+const conversations = new Conversations(chat, {
+  complain,
+  shown() {
+    if (model || !chat.empty) view('work');
+    else if (engine) view('start');
+    welcome();
+    if (model) $('text').focus();
+  },
+});
+
+/* What an empty conversation shows. */
+function welcome() {
+  $('welcome').hidden = !chat.empty || !model || rawMode();
+  if (!$('welcome').hidden) $('suggestions').replaceChildren(...suggestions().map(text =>
+    make('li', {}, button(text, () => void ask(text), {className: ''}))));
+}
 
 /** which: start, work, or nothing while a model is loaded. */
 function view(which) {
   for (const id of ['start', 'work']) $(id).hidden = id !== which;
   $('ask').hidden = !model;
-  $('models').hidden = !model || !which || alone;
-  $('models').textContent = which === 'start' ? 'Back to the chat' : 'Models';
+  $('no-model').hidden = Boolean(model);
+  $('hood-open').hidden = !model;
+  const back = which === 'start' && (model || !chat.empty);
+  $('models').hidden = !which || alone || !(back || which === 'work');
+  $('models').querySelector('span').textContent = back ? t('Back to the chat') : t('Models');
   if (which === 'start') void engine.list();
   else $('error').hidden = true;
+  if (which === 'work') conversations.appear();
 }
 
 /** Talks with a model, or with none. about: {name, facts: term -> text, plan, limit, warnings,
@@ -80,13 +121,12 @@ function use(next, about) {
     .flatMap(([term, text]) => [make('dt', {textContent: term}), make('dd', {textContent: text})]));
   $('map').replaceChildren(...(about.plan ? memoryMap(about.plan, about.limit) : []));
   note('warnings', about.warnings ?? []);
-  $('about').open = true;
   $('mode-chat').disabled = !about.chat;
   $(about.chat ? 'mode-chat' : 'mode-text').checked = true;
   setMode();
   view('work');
   $('text').focus();
-  return announce(`${about.name} is ready.`);
+  return announce(t('{name} is ready.', {name: about.name}));
 }
 
 /* ---- events ---- */
@@ -96,31 +136,59 @@ on('models', 'click', () => {
   if ($('start').hidden) $('text').focus();
 });
 on('options', 'click', () => $('settings').showModal());
+on('hood-open', 'click', () => $('hood').showModal());
 on('reset', 'click', reset);
 
 const rawMode = () => $('mode-text').checked;
 function setMode() {
   const raw = rawMode();
-  $('text').placeholder = raw ? 'Text for the model to continue' : 'Ask something';
-  $('text-label').textContent = raw ? 'Text' : 'Message';
-  $('send').textContent = raw ? 'Continue' : 'Send';
+  $('text').placeholder = raw ? t('Text for the model to continue') : t('Ask something');
+  $('text-label').textContent = raw ? t('Text') : t('Message');
+  $('modes').textContent = raw ? t('Continues your text') : toolbox ? t('Tools are on') : '';
+  welcome();
 }
 function grow() {
   $('text').style.height = 'auto';
   $('text').style.height = `${Math.min($('text').scrollHeight + 2, innerHeight / 3)}px`;
 }
 function ask(text) {
-  $('about').open = false;
-  return chat.ask(text, rawMode());
+  $('welcome').hidden = true;
+  return chat.ask(text, {raw: rawMode(), files: rawMode() ? [] : attachments.take()});
 }
+const attachments = new Attachments($('files'), $('files-note'));
+on('attach', 'click', () => $('attach-file').click());
+on('attach-file', 'change', async () => {
+  await attachments.add($('attach-file').files);
+  $('attach-file').value = '';
+  showMore(false);
+  $('text').focus();
+});
+on('tools', 'click', async () => {
+  toolbox = toolbox ? undefined : await import('./toolbox.js');
+  $('tools').setAttribute('aria-pressed', String(Boolean(toolbox)));
+  setMode();
+});
+on('form-open', 'click', async () => {
+  const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
+  showMore(false);
+  chat.stop();
+  openForm((schema, text, signal) => read(model, schema, text, {maxTokens, signal}),
+    error => `${error.message} ${hint(error)}`);
+});
+function showMore(is) {
+  $('more-menu').hidden = !is;
+  $('more').setAttribute('aria-expanded', String(is));
+}
+on('more', 'click', () => showMore($('more-menu').hidden));
 on('mode', 'change', setMode);
 on('text', 'input', grow);
 on('ask', 'submit', event => {
   event.preventDefault();
   const {value} = $('text');
-  if (!value.trim() || !model || chat.busy) return;
+  if (!(value.trim() || attachments.length && !rawMode()) || !model || chat.busy) return;
   $('text').value = '';
   grow();
+  showMore(false);
   void ask(rawMode() ? value : value.trim());
 });
 on('text', 'keydown', event => {
@@ -129,14 +197,12 @@ on('text', 'keydown', event => {
   $('ask').requestSubmit();
 });
 on('stop', 'click', () => chat.stop());
-on('clear', 'click', () => {
-  chat.clear();
-  $('text').focus();
-  announce('The conversation was cleared.');
-});
 addEventListener('keydown', event => {
-  if (event.key !== 'Escape' || event.isComposing || $('settings').open) return;
-  if (chat.busy) chat.stop();
+  if (event.key !== 'Escape' || event.isComposing || document.querySelector('dialog[open]')) return;
+  if (!$('more-menu').hidden) {
+    showMore(false);
+    $('more').focus();
+  } else if (chat.busy) chat.stop();
   else engine?.cancel();
 });
 
@@ -145,6 +211,7 @@ addEventListener('keydown', event => {
 /* What an engine sees. */
 const page = {
   settings, complain, hint, use, view,
+  attach: files => attachments.add(files),
   reload: {Reload: () => location.reload()},
   again: () => chat.again(),
   get model() { return model; },
@@ -152,5 +219,6 @@ const page = {
 };
 engine = await (document.documentElement.dataset.engine === 'server' ? import('./served.js')
   : import('./local.js'));
-globalThis.qsfDemo = {open: engine.open, ask, settings, get model() { return model; }};
+await conversations.begin();
+globalThis.qsfDemo = {chat, open: engine.open, ask, settings, get model() { return model; }};
 await engine.begin(page);

@@ -4,6 +4,21 @@
 import {$, announce, button, make, note, on} from './dom.js';
 import {Speed, megabytes, memoryMap, millions, transfer} from './figures.js';
 import {keepOffline, lacks} from './offline.js';
+import {fitting, thisDevice} from './pick.js';
+import {language, t} from './strings.js';
+
+const LAST = 'qsf-demo-last';           /* the model used last, as its URL */
+const TRYING = 'qsf-demo-loading';      /* set while a model is loaded: one that ends the tab is not
+                                         * loaded again without a question */
+const stored = {
+  get(key) { try { return localStorage.getItem(key); } catch { return null; } },
+  set(key, value) {
+    try {
+      if (value) localStorage.setItem(key, value);
+      else localStorage.removeItem(key);
+    } catch { /* not remembered, then */ }
+  },
+};
 
 /** The last part of an address, decoded; the whole address if that part is empty. */
 function lastPart(url) {
@@ -16,7 +31,9 @@ function lastPart(url) {
 }
 const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
 
-let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [];
+let usable = true;              // whether this browser can run a model
+let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [],
+  offered;                      // the model of the first screen's button
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
   threads: settings.threads, device: settings.device, kv: settings.kv});
 
@@ -73,7 +90,7 @@ export async function open(from, extra = {}) {
     if (!url) {
       page.view('start');
       return page.complain('Not a URL', new Error(`“${from.slice(0, 200)}” is not the URL of a file`),
-        {'Choose another': () => $('url').focus()});
+        {[t('Choose another')]: () => another($('url'))});
     }
     from = url.href;
   }
@@ -86,7 +103,8 @@ export async function open(from, extra = {}) {
   $('start').before($('progress'));
   endProgress();
   $('cancel').focus();
-  announce(`Loading ${name}`);
+  announce(t('Loading {name}', {name}));
+  stored.set(TRYING, name);
   try {
     await before?.dispose();
     await packageReady;
@@ -97,19 +115,22 @@ export async function open(from, extra = {}) {
     loaded = await qsf.load(from, {...loadOptions(), ...extra, onProgress, signal: stop.signal});
     if (mine !== opening) return await loaded.dispose();
     opening = undefined;
+    stored.set(LAST, typeof from === 'string' ? from : '');
+    stored.set(TRYING);
     endProgress();
     page.use(loaded, about(loaded, listed.find(one => one.url === from)?.name));
     $('dock').prepend($('progress'));
   } catch (error) {
     if (mine !== opening) return undefined;     // another one is being loaded
     opening = undefined;
+    stored.set(TRYING);
     endProgress();
     page.view('start');
-    if (stop.signal.aborted) return $('load').focus();
+    if (stop.signal.aborted) return $($('advanced').open ? 'load' : 'go').focus();
     const anew = qsf?.cache && typeof from === 'string'
-      && {'Download again': () => open(from, {cache: 'reload'})};
+      && {[t('Download again')]: () => open(from, {cache: 'reload'})};
     page.complain(`${name} could not be loaded`, error,
-      {Retry: again, ...anew, 'Choose another': () => $('choose').querySelector('input:checked')?.focus()});
+      {[t('Retry')]: again, ...anew, [t('Choose another')]: () => another()});
   }
   return undefined;
 }
@@ -166,7 +187,27 @@ export async function list() {
   const usable = [...$('choose').elements.model].filter(input => !input.disabled);
   (usable.find(input => input.value === before && !(before === 'url' && !$('url').value))
     ?? usable[0]).checked = true;
+  drawOffer();
   void estimate();
+}
+
+/* The button of the first screen, with the model that it loads. */
+function drawOffer() {
+  offered = fitting(listed, thisDevice(), stored.get(LAST));
+  const {name, good, size, here} = offered ?? {};
+  $('offer-name').textContent = name ?? '';
+  $('offer-good').textContent = (typeof good === 'string' ? good : good?.[language] ?? good?.en) ?? '';
+  $('offer-size').textContent = here ? t('It is stored on this device.')
+    : size ? t('{size}, downloaded once and stored on this device.', {size: megabytes(size)}) : '';
+  $('offer-none').hidden = Boolean(offered);
+  $('go').hidden = !offered;
+  $('go').disabled = !offered || !usable;
+  if (!offered) $('advanced').open = true;
+}
+/* Another model is to be chosen: where that is done. */
+function another(field = $('choose').querySelector('input:checked')) {
+  $('advanced').open = true;
+  field?.focus();
 }
 
 let asking;
@@ -179,7 +220,7 @@ async function estimate() {
   const size = from && (from.size ?? listed.find(one => one.url === from)?.size);
   need.textContent = size ? megabytes(size) : '';
   await pause(250);             // until the typing ends
-  if (!from || !qsf?.estimate || signal.aborted) return;
+  if (!from || !qsf?.estimate || signal.aborted || !$('advanced').open) return;
   try {
     const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} =
       await qsf.estimate(from, {...loadOptions(), signal});
@@ -206,7 +247,7 @@ async function kept() {
       announce(`${megabytes(await qsf.cache.delete(url))} freed`);
     } catch (error) { page.complain('It could not be deleted', error, {Close() {}}); }
     await list();
-    $('choose').querySelector('input:checked').focus();
+    another();
   }, {ariaLabel: url ? `Delete ${lastPart(url)}` : label});
   $('storage').hidden = !entries.length;
   $('entries').replaceChildren(...entries.map(({url, length, stored, complete, fetched}) => make('li', {},
@@ -228,13 +269,19 @@ function drag(event) {
   if (!event.dataTransfer?.types.includes('Files')) return;
   event.preventDefault();
   $('drop').hidden = event.type === 'drop';
-  if (event.type === 'drop' && event.dataTransfer.files[0]) void open(event.dataTransfer.files[0]);
+  const files = event.type === 'drop' ? [...event.dataTransfer.files] : [];
+  const dropped = files.find(({name}) => /\.(?:gguf|qsf)$/i.test(name)) ?? (page.model ? undefined
+    : files[0]);
+  if (dropped) void open(dropped);
+  else if (files.length) void page.attach(files);
 }
 function showNotes() {
   const names = lacks();
   for (const note of $('missing').children) note.hidden = !names.includes(note.dataset.lacks);
   $('missing').hidden = !names.length;
-  $('load').disabled = names[0] === 'wasm' || names[0] === 'simd';
+  usable = names[0] !== 'wasm' && names[0] !== 'simd';
+  $('load').disabled = !usable;
+  $('go').disabled = !offered || !usable;
 }
 
 /* A link may name a model, but only this site's own and those that it lists are loaded without a
@@ -247,7 +294,7 @@ function consider(text) {
     void open(text);
   };
   if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
-  const other = () => $('choose').querySelector('input:checked')?.focus();
+  const other = () => another();
   if (!url.protocol.startsWith('http'))
     return page.complain('This link does not contain a valid URL',
       new Error(`A link cannot load a model with ${url.protocol}`), {'Choose another': other});
@@ -261,6 +308,9 @@ function consider(text) {
 }
 
 function listen() {
+  on('advanced', 'toggle', () => void estimate());
+  on('go', 'click', () => void open(offered.url));
+  addEventListener('pagehide', () => stored.set(TRYING));
   on('choose', 'submit', event => {
     event.preventDefault();
     const from = choice();
@@ -321,9 +371,18 @@ export async function begin(of) {
   });
   // not at once: isolation may be a moment away
   void Promise.race([offline, pause(3000)]).then(showNotes);
-  if (asked && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
+  const tried = stored.get(TRYING), last = tried ? null : stored.get(LAST);
+  stored.set(TRYING);
+  if ((asked || last) && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
   await packageReady.catch(() => {});
-  if (!asked) return void list();
+  if (!asked) {
+    $('start').hidden = Boolean(last);
+    await list();
+    if (listed.concat(await kept()).some(one => one.url === last && (one.here || one.complete)))
+      return open(last);
+    $('start').hidden = false;
+    return undefined;
+  }
   if (addressOf(asked)?.origin !== location.origin) await list();
   return consider(asked);
 }

@@ -1,7 +1,10 @@
 /* Markdown of a model's answer as DOM nodes. Nothing is ever parsed as HTML, links lead to http(s)
  * only, no image is loaded, nothing recurses, and the time grows with the text's length. One subset
- * for all models: paragraphs, headings, emphasis, code, lists, quotes, tables, links.
+ * for all models: paragraphs, headings, emphasis, code, lists, quotes, tables, links, formulas.
  * SPDX-License-Identifier: MIT */
+import {highlight} from './highlight.js';
+import {formulaNode} from './maths.js';
+import {t} from './strings.js';
 
 const DEPTH = 12;               /* containers or emphasis inside each other; more stays text */
 const ADDRESS = 2000;           /* characters of a link's address */
@@ -38,9 +41,8 @@ function target(text, at) {
   return href ? {href, length: found[0].length} : undefined;
 }
 
-/* The end of a formula that begins at i; 0: not a formula. Formulas are shown verbatim: nothing in
- * them is Markdown, and their backslashes are not escapes. none: closing marks that the rest of the
- * text does not have. */
+/* The end of a formula that begins at i; 0: not a formula. Nothing in it is Markdown, and its
+ * backslashes are not escapes. none: closing marks that the rest of the text does not have. */
 function formula(text, i, none) {
   const [mark, close] = text[i] === '\\' ? [2, text[i + 1] === '(' ? '\\)' : '\\]']
     : text[i + 1] === '$' ? [2, '$$'] : [1, '$'];
@@ -105,7 +107,9 @@ function pieces(text) {
       ? formula(text, i, none) : 0;
     if (after) {
       flush();
-      out.push({text: text.slice(i, after)});
+      const mark = c === '$' && text[i + 1] !== '$' ? 1 : 2;
+      out.push({formula: text.slice(i + mark, after - mark), text: text.slice(i, after),
+        display: text[i + 1] === '[' || (c === '$' && mark === 2)});
       i = after;
     } else if (c === '\\' && i + 1 < text.length && isPunctuation(text[i + 1])) {
       plain += text[i + 1];
@@ -187,7 +191,9 @@ export function inline(text, parent, doc) {
     });
   };
   for (const piece of pieces(text)) {
-    if (piece.text !== undefined) write(piece.text);
+    const formula = piece.formula !== undefined && formulaNode(piece.formula, piece.display, doc);
+    if (formula) nest.at(-1).append(formula);
+    else if (piece.text !== undefined) write(piece.text);
     else if (piece.code !== undefined) add(doc, nest.at(-1), 'code', {}, piece.code);
     else if (piece.close) nest.pop();
     else {
@@ -283,11 +289,22 @@ class Blocks {
             start >= 0 && start !== 1 ? {start} : {})};
         }
         line = line.slice(match[0].length);
+        const item = this.#add('li', {}, parent.list.node);
         this.#open.push({kind: 'item', indent: Math.max(match[0].length, match[1].length + mark.length + 1),
-          node: this.#add('li', {}, parent.list.node)});
+          node: item});
+        line = this.#task(line, item);
       } else break;
     }
     this.#write(line);
+  }
+  /* "[x] done" */
+  #task(line, item) {
+    const [whole, done] = /^\[([ xX])\] +(?=\S)/.exec(line) ?? [];
+    if (!whole) return line;
+    item.setAttribute('class', 'task');
+    this.#add('span', {role: 'img', 'aria-label': done === ' ' ? t('to do') : t('done')}, item,
+      done === ' ' ? '☐' : '☑');
+    return line.slice(whole.length);
   }
   #enter(container) {
     this.#top.list = undefined;
@@ -336,9 +353,10 @@ class Blocks {
     this.#close();
     this.#top.list = undefined;
     const figure = this.#add('figure', {class: 'code'}), head = this.#add('figcaption', {}, figure);
-    this.#add('span', {}, head, word.trim().split(/\s/)[0].slice(0, 30));
-    this.#add('button', {type: 'button', class: 'copy'}, head, 'Copy');
-    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/),
+    const language = word.trim().split(/\s/)[0].slice(0, 30);
+    this.#add('span', {}, head, language);
+    this.#add('button', {type: 'button', class: 'copy'}, head, t('Copy'));
+    this.#leaf = {kind: 'fence', fence, language, indent: line.search(/\S/),
       node: this.#add('code', {}, this.#add('pre', REGION, figure))};
   }
   #code(line) {
@@ -362,7 +380,10 @@ class Blocks {
   }
 
   #close() {
-    if (this.#leaf?.kind === 'fence') this.#leaf.node.textContent = this.#text.join('');
+    if (this.#leaf?.kind === 'fence')
+      for (const [kind, text] of highlight(this.#text.join(''), this.#leaf.language))
+        if (kind) this.#add('span', {class: `code-${kind}`}, this.#leaf.node, text);
+        else if (text) this.#leaf.node.append(text);
     if (this.#leaf?.kind === 'p')
       inline(this.#text.map(line => line.trimStart()).join('\n').trimEnd(), this.#leaf.node, this.#doc);
     this.#leaf = undefined;

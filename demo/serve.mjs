@@ -102,6 +102,15 @@ export function serve(mounts, {port = 0, isolation = true, csp} = {}) {
 }
 
 const USAGE = 'usage: node demo/serve.mjs [--port 8080] [--no-isolation] PATH=FOLDER_OR_FILE...';
+const HELP = `${USAGE}
+
+Serves folders and files on localhost, to this machine only:
+  /=build/wasm/demo            the page
+  /models=$HOME/models         what lies in this folder, under /models/
+
+  --port PORT                  the port (8080); 0 takes a free one
+  --no-isolation               without the headers of cross-origin isolation: pages have no threads
+  --help, -h                   this text`;
 
 /** Parses the arguments: {mounts, port, isolation}.  Throws if they are wrong. */
 export function readArguments(args) {
@@ -133,7 +142,7 @@ async function main() {
     process.exitCode = 2;
     return;
   }
-  if (asked.help) return void console.log(USAGE);
+  if (asked.help) return void console.log(HELP);
   const server = await serve(asked.mounts, asked);
   console.log(`http://localhost:${server.address().port}/`);
 }

@@ -565,7 +565,8 @@ typedef struct qsf_device_use {
     size_t   size;           /* set by the caller: sizeof(qsf_device_use) */
     uint32_t first, n_layers;       /* layers first to first + n_layers - 1; 0: none */
     bool     head;           /* the final norm and logits, too */
-    uint64_t weights, kv, batch;    /* bytes of the GPU's memory that they take when all weights are there */
+    uint64_t weights, kv, batch;    /* bytes of the GPU's memory that they take when all weights are there,
+                                     * those of adapters among them */
     uint64_t bytes;          /* of them that are in use */
     char     name[128];      /* the GPU's; "" without one */
     char     left[160];      /* why other layers stay on the CPU: "layer 3: its mixer"; "" if none does */
@@ -574,8 +575,8 @@ typedef struct qsf_device_use {
  * compute, at most n_layers of them, and no more than fit into `memory` bytes there (0: no limit);
  * the last ones.  Their keys and values are there, too; their weights go there when a batch first
  * needs them.  Everything else stays on the CPU.  Not with f32, shares of layers, early_exit,
- * quality below 1, kv_heavy, act_quant row, first_stage or adapters; the KV cache has fp16, 8 bits
- * or floats.
+ * quality below 1, kv_heavy, act_quant row or first_stage; the KV cache has fp16, 8 bits or floats.
+ * Adapters go there, too, and count in `memory`.
  *
  * QSF_E_ARGUMENT      a sequence has positions, or the context uses or used a GPU; or n_layers is 0
  * QSF_E_NOT_FOUND     i is past the last device

@@ -51,8 +51,8 @@ const iterable = whole => Object.defineProperty(whole, Symbol.asyncIterator,
   {async * value() { yield whole.text; }});
 
 /**
- * The generator, with what the tally knows and the methods of a promise. While it is being read it
- * has no then(): who returns it from an `async` function after the first step returns the generator.
+ * The generator, with what the tally knows and the methods of a promise. It has no then() while it
+ * is being read: an `async` function that returns it after the first step returns the generator.
  */
 export function thenable(generator, tally) {
   let begun = false, promise, settle, outcome;

@@ -4,13 +4,14 @@
 import {Batches} from './batches.js';
 import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
-import {nameOf} from './gpu_choice.js';
+import {lively, nameOf} from './gpu_choice.js';
 import {GpuModule} from './gpu_module.js';
 import {Memory, listed} from './memory.js';
 import {E_BUDGET, MODEL, OK, PENDING, PLAN, STATS} from './names.js';
 import {contextTexts} from './options.js';
 import {Swap} from './swap.js';
 import {Transport} from './transport.js';
+import {figuresOf, slower} from './trials.js';
 
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
@@ -21,6 +22,7 @@ const YIELD_MS = 12;
 const PARALLEL = 8;
 const parallel = ({maxParallel, memory, earlyExit, kvHeavy, kvMayDrop, batch}) =>
   Math.min(batch, maxParallel || (memory || earlyExit || kvHeavy || kvMayDrop ? 1 : PARALLEL));
+const TRIAL_MS = 50;
 
 /* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */
 const RELAXED = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 62, 1, 60, 0,
@@ -39,6 +41,7 @@ export class Engine {
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
   #side;                        // the module that uses it
+  #trial;                       // for device: 'auto': {key, keeps, figures, trials}; figures: those kept
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
@@ -146,16 +149,17 @@ export class Engine {
    * once, since browsers count the memory twice then. */
   share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
 
-  /** chosen: what chosenGpu() promised, whose Gpu is this engine's from now on. */
-  async context(options, chosen) {
+  /** chosen: what chosenGpu() promised, whose Gpu is this engine's from now on; trials: what
+   * trialsOver() returned. */
+  async context(options, chosen, trials) {
     this.#gpu = chosen.gpu;
     const of = this.#of;
     this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
     of.batches = new Batches(of, parallel(options));
     of.layers = this.#memory.number(this.#context, 'layer');
     of.swap = new Swap(this.#host.swap, options.memory ? 0 : undefined);
-    of.batches.gpu = chosen.gpu ? await this.#move(options.device) : this.#without(chosen.error,
-      options.device);
+    of.batches.gpu = chosen.gpu ? await this.#begun(options, trials)
+      : this.#without(chosen.error, options.device);
     this.last = this.aside = this.converse();
   }
   #without(error, device) {
@@ -171,12 +175,66 @@ export class Engine {
       side.use(this.#context, status => this.#memory.check(status, this.#context));
       const {layers, reason} = side.about(this.#context);
       this.#side = side;
-      this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason};
+      this.#device = {...this.#device, kind: 'gpu', name: nameOf(gpu.info), layers, reason};
       return side;
     } catch (error) {
       if (error instanceof WebAssembly.RuntimeError) throw error;       // the memory is not valid any more
       return this.#without(error, device);
     }
+  }
+  /* What a trial's result depends on. */
+  #trialKey({kv}) {
+    const {version, variant, threads, architecture, weightBytes, embedding, feedForward, heads, kvHeads,
+      headDim, layers, vocabulary, batch} = {...this.info(), ...this.#numbers(['batch'])};
+    return JSON.stringify([this.#gpu.info.id, this.#host.runtime, version, variant, threads, architecture,
+      weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv]);
+  }
+  /* The GPU that was chosen, unless a trial that was kept speaks against it. */
+  async #begun(options, trials) {
+    if (options.device === 'auto') {
+      const key = this.#trialKey(options), keeps = options.cache !== false;
+      const figures = keeps && options.cache !== 'reload' ? await trials.get(key) : undefined;
+      const reason = figures && slower(figures, nameOf(this.#gpu.info));
+      this.#trial = {key, keeps, figures, trials};
+      if (figures) this.#device.trial = figures;
+      if (reason) return this.#without(new QsfError('UNSUPPORTED', reason), options.device);
+    }
+    return this.#move(options.device);
+  }
+  /** For device: 'auto', once the file can be read: a trial shows whether the GPU is worth its
+   * layers, unless the result of one was kept. stop: see serve.js. */
+  async decide(stop) {
+    if (!this.#side || !this.#trial || this.#trial.figures) return;
+    const {key, keeps, trials} = this.#trial, {name} = this.#device;
+    try {
+      const figures = await this.#tried(stop), reason = slower(figures, name);
+      if (keeps) await trials.put(key, figures);
+      if (reason) this.#leave(reason);
+      this.#device.trial = figures;
+    } catch (error) {
+      if (error.code !== 'UNSUPPORTED') throw error;
+      this.#leave(error.message);
+    }
+  }
+  async #tried(stop) {
+    const side = this.#side;
+    for (let begins = true; ; begins = false) {
+      const missing = this.#transport.expecting(), {status, reading, ns} = side.trial(this.#context, begins);
+      if (side.gone) throw new QsfError('UNSUPPORTED', side.about(this.#context).reason);
+      if (status !== PENDING) {
+        this.#memory.check(status, this.#context);
+        return figuresOf(ns);
+      }
+      if (reading) await missing(stop.promise, TRIAL_MS);
+      else await lively(this.#gpu, Promise.race([side.missing, stop.promise]));
+      if (stop.aborted) throw stop.error;
+    }
+  }
+  #leave(reason) {
+    this.#side.leave(this.#context);
+    this.#side = undefined;
+    this.#of.batches.gpu = undefined;
+    this.#device = {kind: 'cpu', name: '', layers: 0, reason};
   }
   /* options: all of them, as options.js has checked them. */
   #asked(options, make) {

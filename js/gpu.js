@@ -51,6 +51,7 @@ function describe(adapter) {
     : type.includes('integrated') ? 'integrated' : type.includes('discrete') ? 'discrete' : 'unknown';
   return {
     name: info.description || info.device || info.architecture || '', vendor: info.vendor ?? '', kind,
+    id: [info.vendor, info.architecture, info.device, info.description].join('|'),
     ...limitsOf(adapter),
   };
 }
@@ -98,6 +99,8 @@ class Gpu {
   #first;                       // {status, text} of an error that belongs to no number
   status = OK;                  // of the last call that failed, and why
   text = '';
+  /** Counts what the device has answered. */
+  answers = 0;
 
   /** of: whose the device is. Dawn's for Node.js must live as long. */
   constructor(device, info, of) {
@@ -153,6 +156,7 @@ class Gpu {
     this.#unsettled.add(all);
     void all.then(results => {
       this.#unsettled.delete(all);
+      this.answers++;
       const failed = results.find(result => result?.status);
       if (failed) Object.assign(object, failed);
       object.pending = false;

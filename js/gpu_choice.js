@@ -10,18 +10,38 @@ export const nameOf = ({vendor, name}) =>
 /* A driver may never answer. */
 const PATIENCE_MS = 20_000;
 
-async function opened(object) {
+/** What promise gives; rejects if that takes too long. late(): called then. */
+async function answered(promise, late) {
   let timer;
-  const gpu = (async () => openGpu(await object() ?? null))();
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new QsfError('UNSUPPORTED', 'WebGPU does not answer')), PATIENCE_MS);
+  const tooLong = new Promise((_, reject) => {
+    timer = setTimeout(() => {
+      late?.();
+      reject(new QsfError('UNSUPPORTED', 'WebGPU does not answer'));
+    }, PATIENCE_MS);
   });
-  late.catch(() => gpu.then(it => it.close(), () => {}));
   try {
-    return await Promise.race([gpu, late]);
+    return await Promise.race([promise, tooLong]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** What promise gives; rejects when the GPU has answered nothing for too long: shaders may take
+ * minutes to compile, one after the other. */
+export async function lively(gpu, promise) {
+  for (;;) {
+    const {answers} = gpu;
+    try {
+      return await answered(promise);
+    } catch (error) {
+      if (gpu.answers === answers) throw error;
+    }
+  }
+}
+
+function opened(object) {
+  const gpu = (async () => openGpu(await object() ?? null))();
+  return answered(gpu, () => gpu.then(it => it.close(), () => {}));
 }
 
 /** {gpu}, or {error}: why not. object() gives WebGPU's object, or promises it. */

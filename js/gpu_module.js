@@ -47,6 +47,8 @@ async function linked(module, memory, gpu) {
 
 /* A buffer's range: u32 buffer, u64 at, u64 length, aligned to 8 bytes. */
 const RANGE = 24;
+/* qsf_trial_kind */
+const TRIALS = 4;
 /* f64 layers, f64 bytes, 160 characters */
 const ABOUT = 176;
 const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
@@ -80,6 +82,18 @@ export class GpuModule {
       return {layers, bytes, reason: this.#string(at + 16)};
     });
   }
+
+  /** Continues the trial (core/device/device_trial.h), or begins it: {status, reading, ns}.
+   * reading: bytes of the file are missing; else a PENDING trial waits for the GPU. */
+  trial(context, begins) {
+    return this.#memory.room(8 * TRIALS, at => {
+      const result = this.#x.trial(context, begins ? 1 : 0, at);
+      return {status: result & 255, reading: result > 255,
+        ns: [...new Float64Array(this.#memory.raw.buffer, at >>> 0, TRIALS)]};
+    });
+  }
+  /** The context's layers are the CPU's again. */
+  leave(context) { this.#x.leave(context); }
 
   /** After a step: a promise for what it waits for; undefined: for nothing on the GPU. */
   get missing() {

@@ -128,8 +128,10 @@ export interface LoadOptions {
    * their sizes, which cannot distinguish Microsoft's three layouts: it takes the x86 one. */
   i2sLayout?: 'auto' | 'qk256' | 'split32' | 'bitnet32' | 'microsoft' | 'microsoft-arm' | 'microsoft-rows4';
   /**
-   * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software or
-   * cannot compute this model; then `ModelInfo.device` has the reason. 'cpu': the CPU. 'gpu': a GPU
+   * What computes the layers. 'auto' (default): the GPU, unless it is emulated in software, cannot
+   * compute this model, or is hardly faster than the CPU in a trial of some hundred milliseconds,
+   * whose result is cached unless `cache` is false ('reload': a new trial); then `ModelInfo.device`
+   * has the reason. load() then waits for the bytes of a layer. 'cpu': the CPU. 'gpu': a GPU
    * of any kind, otherwise load() rejects, mostly with UNSUPPORTED. docs/webgpu.md describes which
    * layers a GPU computes. If the GPU fails or turns out to compute wrong after load(), or adapters
    * are used, the CPU continues, with a warning; `stats().gpuLayers` is the number of layers that
@@ -335,6 +337,9 @@ export interface GenerateOptions {
    * same holds for the other callbacks here.
    */
   onToken?: (id: number, logprob?: TokenLogprob) => unknown;
+  /** Called with each part of the answer, in order, after onToken with its token. In generate()
+   * all parts are text. */
+  onPart?: (part: AnswerPart) => unknown;
   /** Ends the answer, also while its reader is busy with something else; the iterator rejects with
    * its reason. */
   signal?: AbortSignal;
@@ -378,8 +383,6 @@ export interface ChatOptions extends GenerateOptions, TemplateOptions {
   maxToolRounds?: number;
   /** Called with the model's reasoning while it is generated. */
   onReasoning?: (text: string) => unknown;
-  /** Called with each part of the answer, in order. */
-  onPart?: (part: AnswerPart) => unknown;
 }
 
 /* Options with which the iterator returns an Answer, and those with which it does not. */
@@ -484,10 +487,10 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): StreamedAnswer<EndReason>;
   /**
    * Answers a conversation, or what a user says, with the model's chat template. The part that a
-   * conversation has in common with one of the last eight is not computed again. Control tokens in a
-   * message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list), `onToolCall`,
-   * `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and the iterator
-   * returns an Answer. `await` gives the whole answer, which is always split.
+   * conversation has in common with one of the last eight is not computed again. Control tokens in
+   * a message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list),
+   * `onToolCall`, `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and
+   * the iterator returns an Answer. `await` gives the whole answer, which is always split.
    */
   chat(messages: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
   chat(messages: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;

@@ -40,9 +40,11 @@ export interface ModelInfo {
   readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
   readonly threads: number;
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
-   * 'cpu': all of it, for this reason. */
+   * 'cpu': all of it, for this reason. trial: milliseconds of the layers for each token, of an
+   * answer and of a prompt, if `device` is 'auto' and the GPU could compute them. */
   readonly device: {readonly kind: 'cpu' | 'gpu', readonly name: string, readonly layers: number,
-    readonly reason: string};
+    readonly reason: string,
+    readonly trial?: Readonly<Record<'gpu' | 'cpu', {readonly token: number, readonly prompt: number}>>};
   readonly isa: string;
   readonly version: string;
   /** What the engine has to do without, including reductions that may affect the answers: "context

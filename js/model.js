@@ -239,7 +239,7 @@ export class Model {
     this.#late = undefined;
     if (late) throw late.error;
     options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
-    const apart = !!(options.tools || onReasoning || onToolCall || onPart);
+    const apart = !!(what.messages && (options.tools || onReasoning || onToolCall || onPart));
     // a model may reason before a constrained answer, within its budget
     options.apart = apart || !!(what.messages
       && (tally.awaited || options.responseFormat || options.reasoningBudget >= 0));

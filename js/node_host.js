@@ -8,6 +8,7 @@ import {join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
+import {folder} from './folder.js';
 import {moduleAt} from './paths.js';
 
 export function openPath(path) {
@@ -109,4 +110,6 @@ export const nodeHost = ({wasmPaths, gpu} = {}) => ({
   processors: availableParallelism(),
   gpu: () => gpuOf(gpu),
   swap: swapFiles,
+  runtime: `${process.release.name} ${process.version}`,
+  backend: folder,
 });

@@ -58,13 +58,12 @@ const GENERATE = {
   responseFormat: kind(undefined, format, "it must be an object: {type: 'json_object'}, ..."),
   jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
     'it must be a whole number, or Infinity'),
-  adapters, onToken: callback, signal,
+  adapters, onToken: callback, onPart: callback, signal,
 };
 const TOOLS = {
   toolChoice: kind(undefined, toolChoice,
     "it must be auto, none, required or {type: 'function', function: {name}}"),
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
-  onPart: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
 const OPTIONS = {

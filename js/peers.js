@@ -1,8 +1,8 @@
 /* What other packages call our options: for the message about a name that is not one of them.
  * SPDX-License-Identifier: MIT
  *
- * openai, ai, transformers.js, wllama, web-llm, node-llama-cpp, ollama, LangChain, llama-server. Not
- * listed: names that differ from ours only by letter case and signs (max_tokens, topp). */
+ * openai, ai, transformers.js, wllama, web-llm, node-llama-cpp, ollama, LangChain, llama-server.
+ * Not listed: names that differ from ours only by letter case and signs (max_tokens, topp). */
 
 export const NAMES = Object.entries({
   maxTokens: 'maxNewTokens maxOutputTokens maxCompletionTokens maxGenLen maxLength nPredict numPredict',
@@ -39,7 +39,7 @@ export const NAMES = Object.entries({
   kvWindow: 'slidingWindow slidingWindowSize',
   kvSinks: 'attentionSinkSize nKeep numKeep',
   device: 'nGpuLayers gpuLayers numGpu backend executionProviders',
-  onProgress: 'progressCallback initProgressCallback onLoadProgress onDownloadProgress monitor downloadProgress',
+  onProgress: 'progressCallback initProgressCallback onLoadProgress onDownloadProgress monitor',
   cache: 'useCache useBrowserCache allowOffline forceDownload cacheDir',
   wasmPaths: 'wasmUrl wasmPath pathConfig assetsPath modelLib',
   workerUrl: 'workerPath workerScript',
@@ -73,7 +73,8 @@ export function hinted(name, call, options) {
   const given = plain(name), names = Object.keys(options[call]);
   const own = names.find(known => plain(known) === given);
   if (own) return `its name here is ${own}`;
-  const has = (known, others) => others.split(' ').some(other => plain(other) === given) || plain(known) === given;
+  const has = (known, others) => others.split(' ').some(other => plain(other) === given)
+    || plain(known) === given;
   const ours = NAMES.filter(([known, others]) => has(known, others)).map(([known]) => known);
   const here = ours.find(known => names.includes(known));
   if (here) return `its name here is ${here}`;

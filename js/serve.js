@@ -14,6 +14,7 @@ import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
 import {Talks} from './talks.js';
+import {trialsOver} from './trials.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
@@ -30,9 +31,11 @@ class Stop {
 }
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
- * gpu(), which may promise WebGPU's object; mayNotBlock: this thread has other work, and stays */
+ * gpu(), which may promise WebGPU's object; runtime: its name and version; backend() for a Store;
+ * mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, talks, source, chosen, warnings, stored = 0;
+  const trials = trialsOver(host.backend), left = new Stop();
   let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
@@ -58,7 +61,7 @@ export function serve(host) {
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
-      compile: host.compile, startThread: host.startThread, swap: host.swap, warn});
+      compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
     check();
     await engine.open();
     if (estimate) {
@@ -69,11 +72,13 @@ export function serve(host) {
     const which = await chosen;
     check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
-    await engine.context({...options, threads: 0}, which);
+    await engine.context({...options, threads: 0}, which, trials);
     talks = new Talks(engine);
     warnings.push(...engine.warnings);
-    const info = engine.info();
     await source.settle?.(engine.reading);
+    await engine.decide(left);
+    check();
+    const info = engine.info();
     if (!info.resident && !host.mayNotBlock) engine.share();
     early = false;
     return info;
@@ -100,6 +105,7 @@ export function serve(host) {
    * after everything that may still call the module. */
   async function leave() {
     over = true;
+    left.abort();
     await end();
     if (!host.mayNotBlock) return;
     await Promise.all([loading, talks?.over()]);

@@ -50,7 +50,10 @@ function readMeta(bytes) {
   return places.sort((a, b) => b.turn - a.turn)[0];
 }
 
-async function keyOf(url) {
+/** The end of the names of files that have a trial of a GPU (trials.js). */
+export const TRIAL = '.trial';
+
+export async function keyOf(url) {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', encoder.encode(url)));
   return [...hash.subarray(0, 16)].map(b => b.toString(16).padStart(2, '0')).join('');
 }
@@ -225,9 +228,11 @@ export class Store {
     }));
   }
 
-  /** Removes the kept bytes of url, or of all; returns how many bytes are free now. */
+  /** Removes the kept bytes of url, or of all, with trials; returns how many bytes are free now. */
   async delete(url) {
     let freed = 0;
+    for (const name of url === undefined ? await this.#backend.names() : [])
+      if (name.endsWith(TRIAL)) await this.#backend.remove(name).catch(() => {});
     for (const {key, meta, size} of await this.#entries()) {
       if (url !== undefined && meta?.url !== url) continue;
       const release = await this.#backend.lock(key);

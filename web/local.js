@@ -29,4 +29,6 @@ export const startHere = paths => joined(post => serve({
   canShare: false,
   processors: 1,
   gpu: () => navigator.gpu,
+  runtime: navigator.userAgent,
+  backend,
 }));

@@ -51,6 +51,8 @@ const engine = wasmPaths => serve({
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
   gpu: () => navigator.gpu,
   swap: swapFiles,
+  runtime: navigator.userAgent,
+  backend: opfs,
 });
 const reader = () => serveReader({
   post: (message, transfer = []) => postMessage(message, transfer),

@@ -117,6 +117,7 @@ void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const 
     bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
     bytes[QSF_DEVICE_GATE] = 2 * bytes[QSF_DEVICE_UP];
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
+    bytes[QSF_DEVICE_FLAGS] = ((uint64_t)s->hp.n_layers + 1) * 8;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;
     bytes[QSF_DEVICE_GROUPS] = rows * 8;

@@ -46,6 +46,8 @@ typedef enum qsf_device_name {
     QSF_DEVICE_LIST,            /* slots by expert */
     QSF_DEVICE_SLOT_CODES,      /* [slots of rows] codes of hidden rows */
     QSF_DEVICE_SLOT_OUT,        /* [rows][used, and one][ld] floats: outputs */
+    QSF_DEVICE_FLAGS,           /* [n_layers + 1][2] not 0: the layer's input has values that are not finite,
+                                 * or what it computes; the last ones: of the head */
     QSF_DEVICE_LOGITS,          /* [n_logits][head_ld] floats, if the head is on the device */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
@@ -56,6 +58,7 @@ typedef struct qsf_device_batch {
     uint32_t n;                 /* rows */
     uint32_t groups;            /* of rows of one sequence: a prompt's attention; 0: in chunks */
     uint32_t chunks, blocks;    /* of attention; blocks of one */
+    struct qsf_device_loras *loras;     /* adapters that rows use; NULL: none do */
 } qsf_device_batch;
 
 typedef struct qsf_device_buffers {

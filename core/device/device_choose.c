@@ -17,7 +17,7 @@ static const char *context_refused(const qsf_context *c)
     if (o->quality < 1) return "quality below 1";
     if (o->kv_heavy) return "kv-heavy";
     if (o->first_stage) return "the first stage of a progressive file";
-    return c->lora.n_used ? "adapters" : NULL;
+    return NULL;
 }
 
 static uint64_t matrix_room(const qsf_matrix *m)
@@ -156,7 +156,7 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
     const qsf_source *s = c->model->source;
     const char *why = context_refused(c);
     qsf_device_buffers b;
-    *out = (qsf_device_choice){ 0 };
+    *out = (qsf_device_choice){ .memory = memory };
     if (why) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
     find_layers(c, info, out);
     keep_together(s, out);

@@ -5,6 +5,7 @@
  * twice: before the first layer that is on the device, and after the last one.  On a host that must
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
+#include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
 #include "model/part.h"
@@ -250,23 +251,36 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
     copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
+    if ((st = qsf_device_adapters_batch(e, err))) return st;
     e->here = true;
     e->n_list = 0;
     return QSF_OK;
 }
 
-/* If values are not finite, the CPU computes them, too: then damaged weights are found, with the
- * number of their layer. */
-static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
+/* Values are not finite: the first flag says in which layer.  The CPU computes them, too, and so
+ * finds out whether weights are damaged. */
+static qsf_status not_finite(device_executor *e, qsf_error *err)
+{
+    const uint32_t n = 2 * (e->c->hp->n_layers + 1);
+    uint32_t i = 0;
+    e->odd = true;
+    const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_FLAGS], 0, e->words, n * sizeof *e->words, err);
+    if (st) return st;
+    while (i < n && !e->words[i]) i++;
+    if (i == n || i / 2 + (i & 1) > e->c->hp->n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, "its logits are not finite");
+    return qsf_fail(err, QSF_E_CORRUPT, "its values of layer %u are not finite",
+                    (unsigned)(i & 1 || !i ? i / 2 : i / 2 - 1));
+}
+
+static qsf_status rows_back(device_executor *e, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n, cols = e->c->hp->n_embd;
     qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)n * e->b.ld * 4, err);
     if (st || (st = qsf_device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
-        if (!qsf_all_finite(x, cols))
-            return qsf_fail(err, QSF_E_CORRUPT, "its values of layers %u to %u are not finite",
-                            (unsigned)e->first, (unsigned)layer);
+        if (!e->trial_times && !qsf_all_finite(x, cols)) return not_finite(e, err);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
     }
     e->here = false;
@@ -285,6 +299,8 @@ static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
     const qsf_device_batch *is = &b->set, *new = &e->batch;
+    const qsf_status st = qsf_device_loras_numbers(b, &e->loras, new->n, err);
+    if (st) return st;
     if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
         if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
@@ -316,21 +332,26 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
-    if (e->read) return rows_back(e, number, err);
+    if (e->odd) return not_finite(e, err);
+    if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
     if (!e->all_ready) e->all_ready = layers_ready(e);
+    if (e->batch.loras && (st = qsf_device_adapters_layer(e, l, err))) return st;
     if ((st = append_layer(e, l, err))) return st;
-    if (number + 1 < e->end) return begin_early(e, err);
+    for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
+    if (st) return st;
+    if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
-    if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
+    if (ends && e->head.here && e->c->batch.n_asked && !qsf_device_adapters_head(e))
+        return QSF_OK;                                                      /* the head comes with them */
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
     if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
-    return rows_back(e, number, err);
+    return rows_back(e, err);
 }
 
 /* The rows that asked stand together in X, if there are others between them after a copy. */
@@ -377,30 +398,15 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     return st;
 }
 
-/* Codes have no NaN: rows that are not finite give logits that are all 0, if they have no bias. */
-static qsf_status check_logits_there(device_executor *e, const qsf_rows *out, qsf_error *err)
-{
-    const uint64_t row = (uint64_t)e->b.ld * sizeof *e->rows;
-    bool finite = qsf_all_finite(out->x, out->n * out->ld), zeros = false;
-    for (uint32_t i = 0; i < out->n; i++) zeros |= out->x[i * out->ld] == 0 && out->x[i * out->ld + 1] == 0;
-    if (finite && zeros && e->d->wait) {
-        const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], e->first_asked * row, e->rows,
-                                          (size_t)(out->n * row), err);
-        if (st) return st;
-        for (uint32_t i = 0; i < out->n; i++)
-            finite &= qsf_all_finite(e->rows + (size_t)i * e->b.ld, e->c->hp->n_embd);
-    }
-    return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "its logits, or their rows, are not finite");
-}
-
 /* Reads the logits into the CPU's buffer. */
 static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
 {
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->came) return st;
+    if (e->odd) return not_finite(e, err);
     st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
     if (!st) st = qsf_device_verdict(e, err);
-    if (!st) st = check_logits_there(e, out, err);
+    if (!st && !qsf_all_finite(out->x, out->n * out->ld)) st = not_finite(e, err);
     for (uint32_t i = 0; i < out->n && !st; i++)
         qsf_device_head_finish(&e->c->k, e->c->hp, out->x + i * out->ld);
     e->came = !st;
@@ -435,46 +441,6 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
     return on_device(x)->cpu_does->logits_more(on_device(x)->cpu, i, mask, err);
 }
 
-/* Candidates are the device's: the logits that they stand for come here while it works. */
-static qsf_status few_become_rows(device_executor *e, qsf_error *err)
-{
-    qsf_status st = QSF_OK;
-#if !defined(QSF_NO_CANDIDATES)
-    qsf_batch_state *now = &e->c->now;
-    qsf_rows rows;
-    if (now->active || !now->candidates) return QSF_OK;
-    if ((st = device_logits(e, &rows, err))) return st;
-    now->rows[QSF_ROWS_LOGITS] = rows;
-    now->candidates = NULL;
-#else
-    (void)e, (void)err;
-#endif
-    return st;
-}
-
-/* Sequences with state cannot be computed again, and the device has nothing wrong. */
-static qsf_status sequences_can_move(const device_executor *e, qsf_error *err)
-{
-    for (uint32_t s = 0; e->base.state_bytes && s < e->c->o.n_seqs; s++)
-        if (e->c->tables.seqs[s].n)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU, and sequences "
-                            "of this model cannot move there: empty them first");
-    return QSF_OK;
-}
-
-static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
-{
-    device_executor *e = on_device(x);
-    qsf_status st;
-    if (set->n && e->d) {
-        if ((st = few_become_rows(e, err)) || (st = sequences_can_move(e, err))) return st;
-        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
-        if ((st = qsf_device_fall(e, err))) return st;
-        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
-    }
-    return e->cpu_does->adapters_put(e->cpu, set, err);
-}
-
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
     qsf_device_forget(on_device(x));
@@ -485,7 +451,7 @@ static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 const qsf_executor_table qsf_device_executor_table = {
     device_plan, NULL, device_done,
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
-    device_adapters_put,
+    qsf_device_adapters_put,
     device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 #if !defined(QSF_NO_CANDIDATES)

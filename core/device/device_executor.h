@@ -6,6 +6,7 @@
 #include "device/device_candidates.h"
 #include "device/device_choose.h"
 #include "device/device_head.h"
+#include "device/device_lora.h"
 #include "device/replay.h"
 
 typedef struct device_executor {
@@ -21,7 +22,9 @@ typedef struct device_executor {
     qsf_device_head     head;
     qsf_device_candidates candidates;   /* of its logits */
     qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
+    qsf_device_loras    loras;          /* adapters that are there */
+    qsf_device_dispatch *list;          /* [n_room] of the batch, so far */
+    uint64_t            n_room;
     size_t              n_list;
     bool                all_ready;      /* no layer is still to be made */
     float              *rows;           /* [rows][ld] on their way */
@@ -38,7 +41,9 @@ typedef struct device_executor {
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
+    bool                odd;            /* a value was not finite: its layer is being found */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;
     qsf_device_batch    batch;
 } device_executor;
@@ -46,7 +51,9 @@ typedef struct device_executor {
 /* Dispatches of a batch, at most. */
 static inline uint64_t qsf_device_list_room(const device_executor *e)
 {
-    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+    uint64_t n = (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+    for (uint32_t i = 0; i < e->loras.n; i++) n += e->loras.list[i]->most;
+    return n;
 }
 
 extern const qsf_executor_table qsf_device_executor_table;

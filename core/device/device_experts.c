@@ -274,6 +274,14 @@ static void step_experts(qsf_device_maker *k, const expert_product *p)
         step_part(k, p, vectors, first, first + n);
         first += k->compiles ? left : n;
     }
+    qsf_device_site *site = qsf_device_site_new(k);
+    if (!site) return;
+    site->n = 1;
+    site->kinds[0] = p->kind;
+    site->experts = true;
+    site->hidden = p->down;
+    site->to = p->to;
+    site->ld = p->y_ld;
 }
 
 /* ---- rows of slots ---- */
@@ -283,19 +291,20 @@ static void list_slot_codes(qsf_device_maker *k)
     const qsf_layer *l = k->layer;
     const bool gated = !l->experts_plain;
     const qsf_wgsl_rows r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS, .codes = true,
-                              .function = qsf_device_function(l) };
+                              .function = qsf_device_function(l), .flags = true };
     qsf_device_step *s;
     qsf_wgsl_text t;
     uint32_t n = 1;
-    qsf_device_range ranges[4];
+    qsf_device_range ranges[5];
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "codes of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = l->n_ff_expert, .a_ld = k->b->slot_ld, .b_ld = k->b->slot_ld,
-                                  .x_ld = qsf_device_codes_ld(l->n_ff_expert) };
+                                  .x_ld = qsf_device_codes_ld(l->n_ff_expert), .flag = qsf_device_flag(k) };
     memcpy(x->of_function, l->xielu, sizeof x->of_function);
     s->slots = l->n_used;
     s->wide = (x->x_ld + 79) / 80;
     if (gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GATE);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_UP);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOT_CODES);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, &r);

@@ -81,7 +81,7 @@ static qsf_status head_make(qsf_device_head *h, qsf_device_buffers *b, const hea
     const qsf_layer layer = head_layer(b->source);
     qsf_device_layer spare = { 0 };
     qsf_device_maker k = { .b = b, .l = compiles ? &spare : &h->steps, .layer = &layer, .w = &w->final,
-                           .compiles = compiles, .err = err };
+                           .number = b->source->hp.n_layers, .compiles = compiles, .err = err };
     if (!compiles) k.st = qsf_device_buffer_new(b, h->steps.vectors_bytes, &h->steps.vectors, err);
     head_list(&k, w);
     if (compiles) h->steps.vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);

@@ -7,6 +7,7 @@
 #include "device/device_layer.h"
 
 #include "device/device_experts.h"
+#include "device/device_lora.h"
 #include "weights/layers.h"
 
 /* ---- what is possible ---- */
@@ -102,6 +103,7 @@ static void list_rest(qsf_device_maker *k, const layer_part *p)
     const uint32_t cols = k->b->source->hp.n_embd;
     const float times = k->layer->residual_scale;
     choose_out(k, p);
+    k->inside = true;
     p->part->list(k);
     if (k->layer->flow == QSF_FLOW_SUMS)
         qsf_device_add_norm(k, p->out, QSF_DEVICE_X, cols, k->b->ld, p->post[0], p->post[1]);
@@ -222,6 +224,7 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
 {
     const qsf_layer *layer = &b->source->layers[number];
     qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .number = number, .err = err };
+    l->number = number;
     k.st = qsf_device_buffer_new(b, l->vectors_bytes, &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
@@ -276,9 +279,17 @@ void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer 
     for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], batch);
 }
 
+/* The rows by which steps are chosen.  Products that make codes by themselves, or that have done
+ * more than a product, are not for adapters. */
+static uint32_t batch_rows_for(const qsf_device_batch *batch)
+{
+    return batch->loras ? QSF_MAX(batch->n, QSF_DEVICE_FUSED + 1u) : batch->n;
+}
+
 static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
 {
-    if (batch->n < s->of.least || (s->of.most && batch->n > s->of.most)) return false;
+    const uint32_t n = batch_rows_for(batch);
+    if (n < s->of.least || (s->of.most && n > s->of.most)) return false;
     if (s->of.attention == QSF_DEVICE_ALL) return true;
     return (s->of.attention == QSF_DEVICE_IN_GROUPS) == (batch->groups > 0);
 }
@@ -286,34 +297,16 @@ static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
 qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
-    const uint32_t n = batch->n, variant = qsf_device_variant(n);
+    const uint32_t variant = qsf_device_variant(batch_rows_for(batch));
     for (uint32_t i = 0; i < l->n_steps; i++) {
         qsf_device_step *s = &l->steps[i];
         if (!step_is_for(s, batch)) continue;
         qsf_device_dispatch *to = &list[*len];
-        uint32_t groups[3];
-        *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
-        if (s->work == QSF_DEVICE_OWN) {
-            const qsf_status st = s->own->dispatch(b, s, n, to, err);
-            if (st) return st;
-        } else if (s->work == QSF_DEVICE_CHUNKS) {
-            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
-        } else if (s->work == QSF_DEVICE_PROMPT) {
-            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };
-        } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
-            const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
-                many = variant == QSF_DEVICE_VARIANTS - 1;
-            const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
-            const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
-            if (st) return st;
-            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts,
-                              groups);
-            *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
-                                         (n + rows - 1) / rows };
-        }
-        const qsf_status st = qsf_pipeline_wait(&b->pipelines, to->pipeline, err);
+        qsf_status st = qsf_device_step_dispatch(b, s, batch, variant, to, err);
+        if (!st) st = qsf_pipeline_wait(&b->pipelines, to->pipeline, err);
         if (st) return st;
         ++*len;
+        if (batch->loras && (st = qsf_device_loras_list(b, batch, l, i, list, len, err))) return st;
     }
     return QSF_OK;
 }

@@ -62,12 +62,27 @@ struct qsf_device_step {
     const char *name;
 };
 
-enum { QSF_DEVICE_WEIGHTS = 32 };
+enum { QSF_DEVICE_WEIGHTS = 32, QSF_DEVICE_SITES = 16 };
+
+/* A product to which adapters may add, after a step: matrices of the layer that multiply the same
+ * rows. */
+typedef struct qsf_device_site {
+    uint32_t        after;              /* the number of the step */
+    uint32_t        n;
+    uint8_t         kinds[3];           /* of the matrices */
+    bool            experts, hidden;    /* rows are slots; which read SLOT_CODES, not CODES */
+    qsf_device_name to;                 /* y */
+    uint32_t        ld, at[3];          /* floats from a row to the next; each matrix's first column */
+    float           times;
+} qsf_device_site;
 
 typedef struct qsf_device_layer {
     bool          ready;
+    uint32_t      number;
     uint32_t      n_steps;
     qsf_device_step steps[QSF_DEVICE_STEPS];
+    uint32_t      n_sites;
+    qsf_device_site sites[QSF_DEVICE_SITES];
     uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
     qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: not its own */
     qsf_device_id reads;                /* the keys and values that it sees: its own or another's */

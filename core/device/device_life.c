@@ -18,11 +18,12 @@ static void device_release(device_executor *e)
 #if !defined(QSF_NO_CANDIDATES)
     if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
 #endif
+    if (e->b.d) qsf_device_loras_done(&e->b, &e->loras);
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     e->c->fetch.elsewhere = NULL;
-    if (e->list) qsf_dealloc(p, e->list, qsf_device_list_room(e) * sizeof *e->list);
+    if (e->list) qsf_dealloc(p, e->list, e->n_room * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_self_test_free(e->b.test);
@@ -38,6 +39,15 @@ void qsf_device_executor_free(device_executor *e)
     device_release(e);
     qsf_replay_done(&e->replay);
     qsf_dealloc(p, e, sizeof *e);
+}
+
+void qsf_context_leave_device(qsf_context *c)
+{
+    device_executor *e = (device_executor *)(void *)c->executor;
+    if (c->executor->does != &qsf_device_executor_table) return;
+    c->executor = e->cpu;
+    c->tables.user = c->state.user = c->executor;
+    qsf_device_executor_free(e);
 }
 
 qsf_status qsf_device_flush(device_executor *e, qsf_error *err)
@@ -59,6 +69,8 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
     for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
         st = qsf_device_layer_there(&e->b, &e->layers[i], err);
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
+    for (uint32_t i = 0; e->unchecked && i < e->loras.n && !st; i++)
+        st = qsf_device_lora_there(&e->b, e->loras.list[i], err);
 #if !defined(QSF_NO_CANDIDATES)
     if (e->unchecked && !st) st = qsf_device_candidates_there(&e->candidates, &e->b, err);
 #endif

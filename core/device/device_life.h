@@ -26,4 +26,7 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err);
  * way begins again. */
 qsf_status qsf_device_fall(device_executor *e, qsf_error *err);
 
+/* A context without sequences: all its layers are the CPU's again. */
+void       qsf_context_leave_device(qsf_context *c);
+
 #endif

@@ -1,5 +1,6 @@
 /* A context's layers move to a device.
  * SPDX-License-Identifier: MIT */
+#include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
 
@@ -41,27 +42,19 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
     memset(e->there, 0, s->hp.n_layers);
     e->c->fetch.elsewhere = e->there;
-    e->list = qsf_alloc_array(p, qsf_device_list_room(e), sizeof *e->list, "dispatches", err);
-    if (!e->list) return QSF_E_MEMORY;
+    e->n_room = qsf_device_list_room(e);
+    if (!(e->list = qsf_alloc_array(p, e->n_room, sizeof *e->list, "dispatches", err))) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
     e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
+    e->n_words = QSF_MAX(e->n_words, e->b.bytes[QSF_DEVICE_FLAGS] / 4);
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     e->b.ropes = e->c->ropes;
     if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
     return device_test(e, err);
-}
-
-/* The context is the CPU's alone again. */
-static void device_undo(device_executor *e)
-{
-    qsf_context *c = e->c;
-    c->executor = e->cpu;
-    c->tables.user = c->state.user = c->executor;
-    qsf_device_executor_free(e);
 }
 
 /* The context's layers of the choice are the device's, which belongs to the context also after an
@@ -80,7 +73,8 @@ static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_ch
     c->tables.user = c->state.user = c->executor;
     qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
     if (!st) st = device_make(e, &c->error);
-    if (st) device_undo(e);
+    if (!st) st = qsf_device_adapters_begin(e, &c->error);
+    if (st) qsf_context_leave_device(c);
     return st;
 }
 
@@ -118,7 +112,7 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     out->first = e->first;
     out->n_layers = e->end - e->first;
     out->head = e->head.here;
-    out->weights = e->choice.weights;
+    out->weights = e->choice.weights + qsf_device_adapters_bytes(e);
     out->kv = e->choice.kv;
     out->batch = e->choice.batch;
     out->bytes = e->b.total;

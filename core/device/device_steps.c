@@ -11,8 +11,8 @@
 
 enum { UPLOAD = 4 << 20 };      /* bytes of a piece */
 
-static qsf_status upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t at, const void *from,
-                         uint64_t bytes, qsf_error *err)
+qsf_status qsf_device_upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t at, const void *from,
+                             uint64_t bytes, qsf_error *err)
 {
     const uint8_t *p = from;
     for (uint64_t done = 0; done < bytes; done += UPLOAD) {
@@ -41,7 +41,7 @@ static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, u
     if (!mine) return QSF_E_MEMORY;
     for (uint64_t at = 0; at < all && !st; at += row) {
         qsf_lut_turn_back(mine, (const uint8_t *)m->t.data + at, (size_t)row);
-        st = upload(b, to, begin + at, mine, row, err);
+        st = qsf_device_upload(b, to, begin + at, mine, row, err);
     }
     qsf_dealloc(b->platform, mine, row);
     return st;
@@ -53,10 +53,10 @@ static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, u
     const uint64_t bytes = matrix_bytes(m), whole = m->t.bytes / QSF_DEVICE_ALIGN * QSF_DEVICE_ALIGN;
     uint8_t end[QSF_DEVICE_ALIGN] = { 0 };
     if (m->lut) return upload_turned(b, to, at, m, err);
-    if (m->form >= 0) return upload(b, to, at, m->t.data, bytes, err);
+    if (m->form >= 0) return qsf_device_upload(b, to, at, m->t.data, bytes, err);
     memcpy(end, (const uint8_t *)m->t.data + whole, (size_t)(m->t.bytes - whole));
-    const qsf_status st = upload(b, to, at, m->t.data, whole, err);
-    return st || whole == bytes ? st : upload(b, to, at + whole, end, sizeof end, err);
+    const qsf_status st = qsf_device_upload(b, to, at, m->t.data, whole, err);
+    return st || whole == bytes ? st : qsf_device_upload(b, to, at + whole, end, sizeof end, err);
 }
 
 /* A buffer for some of the layer's weights. */
@@ -94,7 +94,7 @@ qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uin
 {
     qsf_device_range r = { 0, 0, bytes };
     if (k->compiles || k->st || (k->st = weights_new(k, bytes, &r.buffer))) return r;
-    k->st = upload(k->b, r.buffer, 0, data, bytes, k->err);
+    k->st = qsf_device_upload(k->b, r.buffer, 0, data, bytes, k->err);
     return r;
 }
 
@@ -116,9 +116,9 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
 {
     const qsf_device_range r = vector_room(k, n + n_more);
     if (k->compiles) return r;
-    if (!k->st) k->st = upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
+    if (!k->st) k->st = qsf_device_upload(k->b, r.buffer, r.at, x, n * sizeof *x, k->err);
     if (!k->st && n_more)
-        k->st = upload(k->b, r.buffer, r.at + n * sizeof *x, more, n_more * sizeof *more, k->err);
+        k->st = qsf_device_upload(k->b, r.buffer, r.at + n * sizeof *x, more, n_more * sizeof *more, k->err);
     return r;
 }
 
@@ -135,7 +135,7 @@ static qsf_device_range put_biases(qsf_device_maker *k, const qsf_device_product
     uint64_t at = r.at;
     for (uint32_t i = 0; i < p->n && !k->compiles; i++) {
         const size_t bytes = p->m[i]->t.rows * sizeof(float);
-        if (p->bias[i] && !k->st) k->st = upload(k->b, r.buffer, at, p->bias[i], bytes, k->err);
+        if (p->bias[i] && !k->st) k->st = qsf_device_upload(k->b, r.buffer, at, p->bias[i], bytes, k->err);
         at += bytes;
     }
     return r;
@@ -174,9 +174,19 @@ void qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_r
     k->st = d->group_new(d->user, s->pipeline[i], ranges, n, &s->group, k->err);
 }
 
+/* Whether a binding is left for flags. */
+static bool flags_fit(const qsf_wgsl_rows *r)
+{
+    return (r->source != QSF_WGSL_FROM_ITSELF) + (r->source == QSF_WGSL_FROM_TWO) +
+        (r->source == QSF_WGSL_FROM_ATTENTION) + (r->norm && !r->bare) + r->bias + r->sinks + r->gated +
+        r->codes + r->floats < 8;
+}
+
 void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
 {
-    const qsf_wgsl_rows *r = &x->r;
+    qsf_wgsl_rows own = x->r;
+    const qsf_wgsl_rows *r = &own;
+    own.flags = flags_fit(r);
     qsf_device_step *s;
     qsf_wgsl_text t;
     qsf_device_range ranges[QSF_WGSL_BINDINGS];
@@ -186,7 +196,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
                                   .b_at = x->b_at, .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
-                                  .gain = x->gain };
+                                  .gain = x->gain, .flag = qsf_device_flag(k) };
     if (x->of_function) memcpy(p->of_function, x->of_function, sizeof p->of_function);
     s->joins = r->source == QSF_WGSL_FROM_ATTENTION;
     s->wide = r->norm ? 1 : r->codes ? (p->x_ld + 79) / 80 : (x->cols + 1023) / 1024;
@@ -196,9 +206,11 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[x->bias], x->cols);
     if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], p->heads);
     if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    if (r->flags) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     k->fused = 0;
+    /* a product binds three more */
     k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
-                                 .n_ranges = r->floats || r->add ? 0 : n - 1 };
+                                 .n_ranges = r->floats || r->add || n - 1 > QSF_WGSL_BINDINGS - 4 ? 0 : n - 1 };
     memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
     if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
     if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
@@ -302,8 +314,7 @@ bool qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t
     return bytes <= k->b->d->info->max_binding;
 }
 
-/* How K is cut: few and long rows need more slices to occupy a GPU. */
-static void product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused)
+void qsf_device_product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused)
 {
     p->parts = tiles > 512 || cols <= 512 ? 1 : tiles <= 128 && cols >= 4096 ? 4 : 2;
     p->slices = 16 * p->parts;
@@ -330,6 +341,29 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
         qsf_wgsl_product_rows(&t, &p);
     }
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
+}
+
+qsf_status qsf_device_step_dispatch(qsf_device_buffers *b, qsf_device_step *s, const qsf_device_batch *batch,
+                                    uint32_t variant, qsf_device_dispatch *out, qsf_error *err)
+{
+    const uint32_t n = batch->n;
+    uint32_t groups[3];
+    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
+    if (s->work == QSF_DEVICE_OWN) return s->own->dispatch(b, s, n, out, err);
+    if (s->work == QSF_DEVICE_CHUNKS) {
+        *out = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
+    } else if (s->work == QSF_DEVICE_PROMPT) {
+        *out = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };
+    } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
+        const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT, many = variant == QSF_DEVICE_VARIANTS - 1;
+        const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
+        const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
+        if (st) return st;
+        qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts, groups);
+        *out = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
+                                      (n + rows - 1) / rows };
+    }
+    return QSF_OK;
 }
 
 /* Of the variants those that answers and prompts need most; all have the same decoder.  Of those
@@ -389,14 +423,14 @@ static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_product
     s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .add = p->to.add,
                                      .scaled = p->to.scaled, .gated = p->gated, .function = p->function };
     s->wide = x->tiles;
-    product_slices(&s->product, x->tiles, m->t.cols, fused);
+    qsf_device_product_slices(&s->product, x->tiles, m->t.cols, fused);
     if (!fused) return s;
     s->fused = true;
     s->from = k->from.rows;
     s->product.cols = x->x_ld / 5 * 64;
     x->cols = f->cols, x->a_ld = f->a_ld, x->a_at = f->a_at, x->b_ld = f->b_ld, x->b_at = f->b_at;
     x->eps = f->eps, x->heads = f->heads, x->head_dim = f->head_dim, x->room = f->room;
-    x->gate_ld = f->gate_ld, x->gain = f->gain;
+    x->gate_ld = f->gate_ld, x->gain = f->gain, x->flag = f->flag;
     memcpy(x->of_function, f->of_function, sizeof x->of_function);
     return s;
 }
@@ -422,6 +456,41 @@ static void step_joined(qsf_device_maker *k, const qsf_device_products *p, bool 
     qsf_device_step_group(k, s, ranges, n);
 }
 
+/* ---- adapters ---- */
+
+qsf_device_site *qsf_device_site_new(qsf_device_maker *k)
+{
+    qsf_device_layer *l = k->l;
+    if (k->compiles || k->st) return NULL;
+    if (l->n_sites == QSF_DEVICE_SITES) {
+        k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a layer has more than %d products",
+                         (int)QSF_DEVICE_SITES);
+        return NULL;
+    }
+    qsf_device_site *site = &l->sites[l->n_sites++];
+    *site = (qsf_device_site){ .after = l->n_steps - 1, .times = 1 };
+    return site;
+}
+
+/* Of matrices that are not the layer's, as the head's, adapters change nothing here. */
+static void products_site(qsf_device_maker *k, const qsf_device_products *p)
+{
+    uint32_t at = p->to.at;
+    uint8_t kinds[3] = { 0 };
+    for (uint32_t i = 0; i < p->n; i++) {
+        while (kinds[i] < QSF_N_KINDS && p->m[i] != &k->w->m[kinds[i]]) kinds[i]++;
+        if (kinds[i] == QSF_N_KINDS) return;
+    }
+    qsf_device_site *site = qsf_device_site_new(k);
+    if (!site) return;
+    site->to = p->to.buffer;
+    site->ld = p->to.ld;
+    site->times = p->to.scaled ? p->to.times : 1;
+    site->n = p->n;
+    memcpy(site->kinds, kinds, sizeof kinds);
+    for (uint32_t i = 0; i < p->n; at += p->m[i++]->t.rows) site->at[i] = at;
+}
+
 void qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p)
 {
     const qsf_device_range weights = put_matrices(k, p), bias = put_biases(k, p);
@@ -436,6 +505,7 @@ void qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p)
     }
     step_joined(k, &plain, false, weights, bias);
     k->of = of;
+    products_site(k, &plain);
 }
 
 void qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias)

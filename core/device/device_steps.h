@@ -27,6 +27,7 @@ typedef struct qsf_device_maker {
     qsf_device_from     from;
     uint32_t            fused;          /* rows for which the next products make codes by themselves */
     uint32_t            gated;          /* rows for which GATE has function(gate) * up */
+    bool                inside;         /* X has more than the layer's input: for flags */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
@@ -47,6 +48,8 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
 /* Brings bytes of a matrix to a buffer of their own. */
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
+/* The place of a step's flag. */
+static inline uint32_t qsf_device_flag(const qsf_device_maker *k) { return 2 * k->number + k->inside; }
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
 void  qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_range *ranges, uint32_t n);
@@ -119,6 +122,17 @@ void  qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qs
                              float times);
 /* The last product of a part: its output. */
 void  qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias);
+/* Adapters may add to the products of the step that was appended last.  The caller fills in the
+ * rest; NULL: nothing is to be filled in. */
+qsf_device_site *qsf_device_site_new(qsf_device_maker *k);
+/* How K is cut: few and long rows need more slices to occupy a GPU. */
+void  qsf_device_product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t cols, bool fused);
+/* Writes bytes to a buffer, piece by piece. */
+qsf_status qsf_device_upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t at, const void *from,
+                             uint64_t bytes, qsf_error *err);
+/* The dispatch of a step for a batch; variant: of products. */
+qsf_status qsf_device_step_dispatch(qsf_device_buffers *b, qsf_device_step *s, const qsf_device_batch *batch,
+                                    uint32_t variant, qsf_device_dispatch *out, qsf_error *err);
 /* The pipeline of a product's variant (QSF_DEVICE_VARIANTS). */
 qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s, uint32_t variant,
                                        qsf_error *err);

@@ -69,6 +69,7 @@ static void self_rows_run(self_build *b, const qsf_wgsl_rows *r, qsf_device_id p
     if (r->source == QSF_WGSL_FROM_TWO) ranges[at++] = self_floats(b, x->b, QSF_ARRAY_LEN(x->b));
     if (r->norm) ranges[at++] = self_floats(b, x->weight, cols);
     if (r->bias) ranges[at++] = self_floats(b, x->bias, cols);
+    if (r->flags) ranges[at++] = self_floats(b, NULL, 4);
     if (r->codes) ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, NULL, (uint64_t)n * x_ld * 16);
     if (r->floats) ranges[at++] = self_floats(b, x->y, QSF_ARRAY_LEN(x->y));
     qsf_self_step(b, pipeline, ranges, at, r->norm ? 1 : r->codes ? (x_ld + 79) / 80 : 2, n, 1);

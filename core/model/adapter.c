@@ -124,9 +124,10 @@ size_t qsf_lora_b_bytes(const qsf_lora_pair *p)
 /* Whether products with a matrix are of floats, as an adapter's then are. */
 static bool matrix_is_float(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
-    const int i = kind == QSF_K_OUTPUT && s->hp.tied
-        ? qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD) : qsf_unit_find(s, unit, kind);
-    const uint8_t type = i < 0 ? QSF_T_F32 : s->tensors[i].type;
+    const bool tied = kind == QSF_K_OUTPUT && s->hp.tied;
+    const uint32_t of = tied ? qsf_unit_embd(s) : unit;
+    const int i = qsf_unit_find(s, of, tied ? QSF_K_TOKEN_EMBD : kind);
+    const uint8_t type = i < 0 ? QSF_T_F32 : s->tensors[s->units[of].first_tensor + (uint32_t)i].type;
     return type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16;
 }
 

@@ -32,8 +32,8 @@ before(async () => { for (let i = 0; i < MANY; i++) wanted.push(await alone(i));
 describe('20 conversations at the same time have their own texts', () => {
   for (const [name, options] of [['all in memory', {maxParallel: MANY, contextLength: 8192}],
     ['by default', {contextLength: 4096}], ['one at a time', {maxParallel: 1, contextLength: 2048}],
-    ['no room for two', {maxParallel: 4, contextLength: 256}], ['two threads', {threads: 2}],
-    ['files', {maxParallel: 2, contextLength: 320, memory: 1000}]])
+    ['no room for two', {maxParallel: 4, contextLength: 352}], ['two threads', {threads: 2}],
+    ['files', {maxParallel: 2, contextLength: 384, memory: 1000}]])
     test(name, {timeout: 120_000}, async () => {
       const model = await load(tiny, {threads: 1, ...options});
       const texts = await Promise.all(wanted.map(async (_, i) => {

@@ -65,6 +65,20 @@ test('a GPU gives the same text as the CPU', {timeout: 480_000}, async t => {
   return undefined;
 });
 
+test('a GPU that loses a trial is left out, and the page keeps that', {timeout: 480_000}, async t => {
+  const passing = {threads: 1, workerUrl: '/tests/browser/passing_worker.js'};
+  const {hasGpu, got: [cpu, first, next, anew]} = await inPage(t,
+    ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'],
+    [{device: 'cpu'}, passing, passing, {...passing, cache: false}]);
+  if (!hasGpu) return t.skip('this Chromium has no navigator.gpu');
+  assert.match(first.reason, /^none a card is slower than this processor in a trial: [\d.]+ ms against /);
+  assert.deepEqual([first.kind, first.layers, first.text], ['cpu', 0, cpu.text]);
+  assert.deepEqual(next, first);
+  assert.equal(anew.kind, 'cpu');
+  assert.notDeepEqual(anew.trial, first.trial);
+  return undefined;
+});
+
 test('without a GPU nothing of it is fetched', {timeout: 120_000}, async t => {
   const {got: [auto, gpu, given], modules} = await inPage(t, ['--disable-gpu', '--disable-features=WebGPU'],
     [{threads: 1}, {device: 'gpu'}, {gpu: 'webgpu'}]);

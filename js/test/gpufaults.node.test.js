@@ -116,12 +116,16 @@ describe('a call of WebGPU that throws', async () => {
   };
   for (const [name, fault] of Object.entries(faults)) {
     test(`${name}: the CPU continues`, async () => {
-      const model = await load(MODEL, {...HOW, gpu: fakeGpu(fault)});
-      assert.equal(await answer(model), wanted);
-      assert.equal((await model.stats()).gpuLayers, 0);
-      const {device, warnings} = model.info;
-      assert.match(`${device.reason} ${warnings.join()}`, /the GPU was lost: not today/);
-      await model.dispose();
+      for (const cache of [true, false]) {      // lost in an answer, or in a trial
+        const model = await load(MODEL, {...HOW, cache, device: cache ? 'gpu' : 'auto', gpu: fakeGpu(fault)})
+          .catch(error => { if (error.code !== 'IO') throw error; });
+        if (!model) continue;                   // device: 'gpu', and it was lost at once
+        assert.equal(await answer(model), wanted);
+        assert.equal((await model.stats()).gpuLayers, 0);
+        const {device, warnings} = model.info;
+        assert.match(`${device.reason} ${warnings.join()}`, /the GPU was lost: not today/);
+        await model.dispose();
+      }
     });
   }
 });
@@ -168,7 +172,8 @@ describe("a worker's GPU is closed before the process ends", () => {
 
 describe('the module of a GPU', () => {
   const device = "print(`${model.info.device.kind}: ${model.info.warnings.join()}`);";
-  const auto = gpu => ended(`const model = await load(QSF, {threads: 1, contextLength: 64, gpu: ${gpu}});
+  const auto = (gpu, what = 'auto') => ended(`const model = await load(QSF,
+    {threads: 1, contextLength: 64, device: '${what}', gpu: ${gpu}});
     ${device}
     await model.dispose();`);
   test('is found from the current folder', async () => {
@@ -177,7 +182,7 @@ describe('the module of a GPU', () => {
     await cp(await telling('some'), join(folder, 'index.mjs'));
     await writeFile(join(folder, 'package.json'), '{"name": "some-gpu", "main": "./index.mjs"}');
     const there = JSON.stringify(join(WORK, 'project'));
-    assert.match(await auto(`(process.chdir(${there}), 'some-gpu')`), /^gpu: closed/);
+    assert.match(await auto(`(process.chdir(${there}), 'some-gpu')`, 'gpu'), /^gpu: closed/);
   });
   test('is missed with a warning', async () => {
     const empty = join(WORK, 'empty.mjs');
@@ -187,7 +192,7 @@ describe('the module of a GPU', () => {
     assert.match(await auto(JSON.stringify(empty)), /cpu: gpu: .*empty.mjs has no function create/);
   });
   test('need not be one: a GPU may be a function', async () => {
-    assert.match(await auto('Object.assign(() => {}, fakeGpu())'), /^gpu: /);
+    assert.match(await auto('Object.assign(() => {}, fakeGpu())', 'gpu'), /^gpu: /);
   });
 });
 
@@ -203,9 +208,11 @@ test('a GPU that computes wrong was loaded, and is replaced with a warning', asy
 describe('a GPU object', () => {
   test('does not keep the process after dispose()', async () => {
     assert.match(await ended(`
-      const model = await load(QSF, {threads: 3, contextLength: 64, gpu: fakeGpu()});
-      print(model.info.device.kind);
-      await model.dispose();`), /^gpu/);
+      for (const device of ['gpu', 'auto']) {
+        const model = await load(QSF, {threads: 3, contextLength: 64, device, gpu: fakeGpu()});
+        print(model.info.device.kind);
+        await model.dispose();
+      }`), /^gpucpu/);
   });
   test('does not keep the process after load() was refused or cancelled', async () => {
     assert.match(await ended(`

@@ -22,7 +22,8 @@ const CHAT = {
     ['streamer', 'onToken'], ['callback_function', 'onToken'], ['min_new_tokens', 'minTokens'],
     ['bad_words_ids', 'bannedTexts'], ['chat_template', 'template']],
   wllama: [['nPredict', 'maxTokens'], ['onNewToken', 'onToken'], ['penalty_repeat', 'repeatPenalty'],
-    ['penalty_last_n', 'repeatLastN'], ['typ_p', 'typicalP'], ['abortSignal', 'signal'], ['temp', 'temperature'],
+    ['penalty_last_n', 'repeatLastN'], ['typ_p', 'typicalP'], ['abortSignal', 'signal'], ['temp',
+      'temperature'],
     ['grammar', 'responseFormat']],
   'web-llm': [['extra_body', 'chatTemplateKwargs'], ['frequency_penalty', 'frequencyPenalty'],
     ['ignore_eos', 'ignoreEnd'], ['enable_thinking', 'chatTemplateKwargs']],
@@ -39,8 +40,10 @@ const LOAD = {
     ['sliding_window_size', 'kvWindow'], ['attention_sink_size', 'kvSinks'], ['prefill_chunk_size', 'batch']],
   'node-llama-cpp': [['contextSize', 'contextLength'], ['batchSize', 'batch'], ['gpuLayers', 'device'],
     ['onLoadProgress', 'onProgress']],
-  ollama: [['num_ctx', 'contextLength'], ['num_thread', 'threads'], ['num_gpu', 'device'], ['numKeep', 'kvSinks']],
-  openai: [['requestTimeout', 'timeout']], workers: [['workerPath', 'workerUrl']], ours: [['ram-budget', 'memory']],
+  ollama: [['num_ctx', 'contextLength'], ['num_thread', 'threads'], ['num_gpu', 'device'], ['numKeep',
+    'kvSinks']],
+  openai: [['requestTimeout', 'timeout']], workers: [['workerPath', 'workerUrl']], ours: [['ram-budget',
+    'memory']],
 };
 const hint = (name, ours, call) => ({code: 'ARGUMENT',
   message: `no option of ${call}() is called ${name}; its name here is ${ours}`});

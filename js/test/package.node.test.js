@@ -11,17 +11,40 @@ import {gzipSync} from 'node:zlib';
 import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens,
   packaged} from './tools.js';
 
+/* Which a page only loads if it imports them. */
+const SHAPES = /^(openai.*|ai|langchain|prompt-api)\.js$/;
+
 describe('the package', () => {
-  test('has modules of at most 430 KB and scripts of at most 80 KB, compressed', async () => {
-    let scripts = 0;
+  test('says in package.json where its sources are, and names files that are there', async () => {
+    const about = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
+    assert.deepEqual(about.repository,
+      {type: 'git', url: 'git+https://example.org/libqsf.git', directory: 'js'});   // js.sh's
+    for (const field of ['description', 'keywords', 'license', 'engines', 'types', 'homepage', 'bugs'])
+      assert.ok(about[field], field);
+    const files = await readdir(PACKAGE);
+    for (const file of ['LICENSE', 'README.md', ...Object.values(about.exports)
+      .flatMap(e => typeof e === 'string' ? e : Object.values(e)), ...Object.values(about.bin),
+    ...about.sideEffects, about.main, about.types, about.browser])
+      assert.ok(files.includes(file.replace('./', '')), file);
+  });
+  test('has modules of at most 425 KB and scripts of at most 90 KB, compressed', async () => {
+    let scripts = 0, shapes = 0;
     for (const file of await readdir(PACKAGE)) {
       const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)),
         {level: 9}).length : 0;
-      const most = file.startsWith('qsf-gpu') ? 60_000 : 430_000;
+      const most = file.startsWith('qsf-gpu') ? 60_000 : 425_000;
       if (file.endsWith('.wasm')) assert.ok(size <= most, `${file}: ${size} bytes`);
+      else if (SHAPES.test(file)) shapes += size;
       else scripts += size;
     }
-    assert.ok(scripts > 1000 && scripts <= 80_000, `${scripts} bytes of scripts`);
+    assert.ok(scripts > 1000 && scripts <= 90_000, `${scripts} bytes of scripts`);
+    assert.ok(shapes > 1000 && shapes <= 24_000, `${shapes} bytes of other packages' shapes`);
+  });
+  test('loads no shape that nobody imports', async () => {
+    for (const file of await readdir(PACKAGE))
+      if (file.endsWith('.js') && !SHAPES.test(file))
+        assert.doesNotMatch(await readFile(packaged(file), 'utf8'),
+          /'\.\/(openai|ai|langchain|prompt-api)/, file);
   });
   test('has modules that import nothing but its own', async () => {
     for (const variant of ['simd', 'simd-threads']) {

@@ -7,21 +7,15 @@ import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {appendFileSync, cpSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {createServer} from 'node:http';
-import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
-import {serve} from '../../demo/serve.mjs';
 import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
+import {NAME, SLOW, answered, ask, open, ready} from './browser/visit.js';
 import {QSF, WORK} from './tools.js';
 
-const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'));
-const root = fileURLToPath(new URL('../..', import.meta.url)),
-  folder = join(process.env.QSF_TEST_WASM, 'demo');
-const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
-// by time: a page that is not in front may draw no frame
-const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 240_000, polling: 50};
+const root = fileURLToPath(new URL('../..', import.meta.url));
 
 let browser;
 before(async () => {
@@ -29,36 +23,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** A site and a page of it. `expected` matches console messages that are not failures. */
-async function visit({isolation = true, mounts = [], site = folder, query = '', expected, csp = CSP,
-    ...context} = {}) {
-  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp}),
-    {port} = server.address();
-  const person = await browser.newContext({viewport: {width: 1100, height: 800}, ...context});
-  const errors = [];
-  let loads = 0;
-  async function open(path = `/sub/page/${query}`) {
-    const page = await person.newPage();
-    page.on('pageerror', error => errors.push(error.message));
-    page.on('console', message => {
-      if (message.type() === 'error' && !/status of 404|ERR_/.test(message.text())
-        && !expected?.test(message.text()))
-        errors.push(message.text());
-    });
-    page.on('load', () => loads++);
-    await page.goto(`http://127.0.0.1:${port}${path}`);
-    return page;
-  }
-  const end = () => new Promise(resolve => { server.closeAllConnections(); server.close(resolve); });
-  return {person, page: await open(), open, server, end, get loads() { return loads; }, async close() {
-    await person.close();
-    await end();
-    assert.deepEqual(errors, []);
-  }};
-}
-const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
-const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again')
-  && document.querySelector('#stop').hidden, undefined, SLOW);
+const visit = options => open(browser, options);
 /* What is loaded may be there before the test looks: only a lasting state can be waited for. */
 const remember = page => page.evaluate(() => { globalThis.former = qsfDemo.model; });
 async function replaced(page) {
@@ -66,35 +31,47 @@ async function replaced(page) {
   await ready(page);
 }
 const shot = (page, name) => page.screenshot({path: join(WORK, `page-${name}.png`)});
+/* The first screen with all choices. */
+async function advanced(page) {
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  await page.click('#advanced > summary');
+  await page.waitForSelector('#pick-0:checked', SLOW);
+}
+async function plainText(page, is = true) {
+  await page.click('#more');
+  await page.click(`label[for=mode-${is ? 'text' : 'chat'}]`);
+}
 const kept = page => page.waitForFunction(
   () => document.querySelector('#kept').textContent.includes('works offline'), undefined, SLOW);
 const focused = page => page.evaluate(() => document.activeElement.id || document.activeElement.name
   || document.activeElement.tagName);
-async function ask(page, text) {
-  await page.fill('#text', text);
-  await page.keyboard.press('Enter');
-  await answered(page);
-}
-
 describe('a conversation', () => {
   let tab, page;
   before(async () => {
     tab = await visit();
     ({page} = tab);
-    await page.waitForSelector('#pick-0', SLOW);
   });
   after(() => tab.close());
 
-  test('begins with a list that says what is there', async () => {
+  test('begins with one button, and a list that says what is there', async () => {
+    await page.waitForSelector('#go:not([disabled])', SLOW);
+    assert.match(await page.textContent('#offer'),
+      /SmolLM2 135M.*Very small and quick.*79 MB, downloaded once/s);
+    assert.equal(await page.isVisible('#choose'), false);
+    await kept(page);
+    await shot(page, 'first');
+    await advanced(page);
     assert.equal(await page.isDisabled('#pick-0'), false);
     assert.equal(await page.isDisabled('#pick-1'), true);
     assert.match(await page.textContent('#list .choice:nth-child(2)'), /not here/);
-    await kept(page);
     await shot(page, 'start');
   });
   test('shows the memory map, then the answer', async () => {
-    await page.click('#load');
+    await page.click('#go');
     await ready(page);
+    assert.equal(await page.locator('#suggestions li').count(), 4);
+    await shot(page, 'welcome');
+    await page.click('#hood-open');
     const total = await page.evaluate(() => qsfDemo.model.info.planBytes);
     const widths = await page.$$eval('#map rect',
       all => all.reduce((sum, rect) => sum + rect.width.baseVal.value + 3, 0));
@@ -103,11 +80,12 @@ describe('a conversation', () => {
     assert.match(await page.textContent('#facts'), new RegExp(`Memory${Math.round(total / 1e6)} MB`));
     assert.match(await page.textContent('#facts'), /DeviceCPU, because .*(WebGPU|emulates a GPU)/);
     await shot(page, 'ready');
+    await page.keyboard.press('Escape');
     await page.evaluate(() => { qsfDemo.settings.temperature = 0; });
     await ask(page, 'What is the capital of France?');
     assert.match(await page.textContent('.assistant'), /Paris/);
-    assert.match(await page.textContent('.figures'),
-      /[\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens/);
+    assert.match(await page.textContent('#figures'),
+      /^Last answer: [\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens/);
     assert.match(await page.textContent('#state'), /^Answer: .*Paris/);
   });
   test('is answered again, and goes on', async () => {
@@ -120,7 +98,7 @@ describe('a conversation', () => {
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 160; });
     await ask(page, 'Write a Python function that adds two numbers, and a short list of what it needs.');
     assert.equal(await page.locator('.turn').count(), 2);
-    assert.equal(await page.locator('.again').count(), 1);
+    assert.match(await page.textContent('.turn .versions'), /2 of 2/);
     assert.equal(await page.evaluate(() => document.querySelectorAll('#talk script, #talk img').length), 0);
     await shot(page, 'chat');
   });
@@ -132,18 +110,18 @@ describe('a conversation', () => {
       > 20, undefined, SLOW);
     await page.keyboard.press('Escape');
     await answered(page);
-    assert.match(await page.textContent('.turn:last-child .figures'), /stopped$/);
+    assert.match(await page.textContent('.turn:last-child .ended'), /stopped$/);
     assert.equal(await focused(page), 'text');
-    await page.click('#clear');
+    await page.click('#new');
     assert.equal(await page.locator('.turn').count(), 0);
   });
   test('continues plain text', async () => {
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 12; });
-    await page.click('label[for=mode-text]');
+    await plainText(page);
     await ask(page, 'One, two, three, four,');
     assert.match(await page.textContent('.continued'), /five/);
-    assert.match(await page.textContent('.figures'), /maximum length reached/);
-    await page.click('label[for=mode-chat]');
+    assert.match(await page.textContent('.ended'), /maximum length reached/);
+    await plainText(page, false);
   });
   test('keeps its settings in this browser', async () => {
     await page.click('#options');
@@ -172,7 +150,7 @@ describe('a conversation', () => {
       send('drop');
     }, NAME);
     await replaced(page);
-    assert.equal(await page.locator('.turn').count(), 0);
+    assert.equal(await page.locator('.turn').count(), 1, 'the conversation goes on');
     assert.equal(await page.isHidden('#drop'), true);
   });
 });
@@ -180,13 +158,19 @@ describe('a conversation', () => {
 test('the keyboard alone is enough', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
-  await page.waitForSelector('#pick-0:checked', SLOW);
+  await page.waitForSelector('#go:not([disabled])', SLOW);
   const order = [];
-  for (let i = 0; i < 12 && order.at(-1) !== 'load'; i++) {
-    await page.keyboard.press('Tab');
-    order.push(await focused(page));
-  }
-  assert.deepEqual(order, ['options', 'pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads',
+  const walk = async to => {
+    for (let i = 0; i < 16 && order.at(-1) !== to; i++) {
+      await page.keyboard.press('Tab');
+      order.push(await focused(page));
+    }
+  };
+  await walk('SUMMARY');
+  assert.deepEqual(order, ['menu', 'options', 'go', 'SUMMARY']);
+  await page.keyboard.press('Enter');
+  await walk('load');
+  assert.deepEqual(order.slice(4), ['pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads',
     'device', 'kv', 'load']);
   await page.keyboard.press('Enter');
   await ready(page);
@@ -206,7 +190,7 @@ test('an error says what, where and what to do, and Retry works', async t => {
   rmSync(late, {force: true});
   const tab = await visit({mounts: [['/sub/page/late.qsf', late]]}), {page} = tab;
   t.after(() => tab.close());
-  await page.waitForSelector('#pick-0', SLOW);
+  await advanced(page);
   await page.fill('#url', 'late.qsf');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#error:not([hidden])', SLOW);
@@ -227,7 +211,7 @@ test('an error says what, where and what to do, and Retry works', async t => {
 test('a memory limit that is too small is said so', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
-  await page.waitForSelector('#pick-0:checked', SLOW);
+  await advanced(page);
   await page.fill('[name=memory]', '5');
   await page.click('#load');
   await page.waitForSelector('#error:not([hidden])', SLOW);
@@ -296,6 +280,7 @@ test('says what it needs, how far it is, and what is kept', async t => {
   const tab = await visit({mounts: [['/sub/page/js/browser.js', fake]],
     viewport: {width: 1100, height: 1100}}), {page} = tab;
   t.after(() => tab.close());
+  await advanced(page);
   await page.waitForFunction(() => document.querySelector('#need').textContent.includes('needs 104 MB'),
     undefined, SLOW);
   assert.match(await page.textContent('#list .choice:nth-child(2)'), /on this device/);
@@ -342,8 +327,8 @@ test('works without a network after the first visit, with the models that are ke
   t.after(() => tab.close());
   await kept(page);
   await page.waitForFunction(() => crossOriginIsolated, undefined, SLOW);
-  await page.waitForSelector('#pick-0:checked', SLOW);
-  await page.click('#load');
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  await page.click('#go');
   await ready(page);
   await page.evaluate(async () => {
     const {cache} = await import('./js/browser.js');
@@ -355,16 +340,16 @@ test('works without a network after the first visit, with the models that are ke
   await tab.end();
   const again = await tab.open('/sub/page/index.html?x=1');
   await again.waitForFunction(() => globalThis.qsfDemo && crossOriginIsolated, undefined, SLOW);
-  await again.waitForSelector('#pick-0:checked', SLOW);
-  assert.match(await again.textContent('#list .choice:nth-child(1)'), /on this device/);
-  assert.match(await again.textContent('#list .choice:nth-child(2)'), /not here/);
-  await again.click('#load');
-  await ready(again);
+  await ready(again);           // the model used last is stored: it is loaded without a question
   await again.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 16}));
   await ask(again, 'What is the capital of France?');
   assert.match(await again.textContent('.assistant'), /Paris/);
   await shot(again, 'offline');
   await again.click('#models');
+  await advanced(again);
+  assert.match(await again.textContent('#list .choice:nth-child(1)'), /on this device/);
+  assert.match(await again.textContent('#list .choice:nth-child(2)'), /not here/);
+  assert.match(await again.textContent('#offer-size'), /stored on this device/);
   await again.setInputFiles('#file', QSF);
   await remember(again);
   await again.click('#load');
@@ -419,7 +404,7 @@ describe('a link that names a model', () => {
       await next.click('#error button:last-child');
       await next.close();
     }
-    await page.waitForSelector('#pick-0:checked', SLOW);
+    await advanced(page);
     await page.fill('#url', 'http://[');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#error:not([hidden])', SLOW);
@@ -495,7 +480,8 @@ const RICH =
   '# One\n\nWords, **weight** and \`code\`.\n\n### ' +
   `Three\n\n\`\`\`python\nprint("${'x'.repeat(200)}")\n\`\`\`\n\n| a | b |\n|---|--:|\n| 1 | ${LONG} |\n\n`
   + `- one\n- [two](https://example.org/${'a'.repeat(150)})\n\n${LONG}\n\nمرحبا بالعالم، كيف حالك ` +
-    'اليوم؟\n\n> quoted\n\n\\(x_1\\)';
+    'اليوم؟\n\n> quoted\n\n- [x] done\n- [ ] to do\n\n$$\\sum_{i=1}^n \\frac{x_i^2}{2}$$\n\n' +
+    '```js\n// words\nconst a = f("b", 1);\n```';
 
 describe('looks', () => {
   const quick = join(WORK, 'quick.js');
@@ -520,14 +506,20 @@ describe('looks', () => {
           }
         }
       };
-      await page.waitForFunction(() => document.querySelector('#need-map').firstChild, undefined, SLOW);
+      await page.waitForSelector('#go:not([disabled])', SLOW);
       await all('start');
+      await advanced(page);
+      await page.waitForFunction(() => document.querySelector('#need-map').firstChild, undefined, SLOW);
+      await all('advanced');
       await page.click('#options');
       await all('settings');
       await page.keyboard.press('Escape');
       await page.click('#load');
       await ready(page);
       await all('ready');
+      await page.click('#hood-open');
+      await all('hood');
+      await page.keyboard.press('Escape');
       await page.fill('#text', `${LONG}\n\nשלום`);
       await page.keyboard.press('Enter');
       await answered(page);
@@ -539,9 +531,19 @@ describe('looks', () => {
         first.setEnd(words.firstChild, 1);
         return words.getBoundingClientRect().right - first.getBoundingClientRect().right < 2;
       }), true, 'Arabic begins at the right');
-      await page.click('label[for=mode-text]');
+      await page.click('.edit');
+      await all('edit');
+      await page.keyboard.press('Escape');
+      await plainText(page);
       await all('text');
       await page.setViewportSize({width: 320, height: 740});
+      await page.click('#menu');
+      await page.click('#conversations .more');
+      await fits(page);
+      await accessible(page, 'conversations, 320');
+      await shot(page, `conversations-${colorScheme}-320`);
+      await page.keyboard.press('Escape');
+      assert.equal(await focused(page), 'menu');
       await page.focus('.assistant pre');
       await page.keyboard.press('ArrowRight');
       await page.waitForFunction(() => document.querySelector('.assistant pre').scrollLeft > 0,
@@ -550,9 +552,9 @@ describe('looks', () => {
   test('with a model', async t => {
     const tab = await visit({viewport: {width: 360, height: 740}, hasTouch: true}), {page} = tab;
     t.after(() => tab.close());
-    await page.waitForSelector('#pick-0:checked', SLOW);
+    await page.waitForSelector('#go:not([disabled])', SLOW);
     await kept(page);
-    await page.click('#load');
+    await page.click('#go');
     await ready(page);
     await fits(page);
     await page.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 60}));

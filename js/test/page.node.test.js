@@ -45,7 +45,7 @@ class Element extends Text {
   }
   get depth() { return 1 + Math.max(0, ...this.childNodes.map(child => child.depth)); }
 }
-const doc = {createElement: tag => new Element(tag)};
+const doc = {createElement: tag => new Element(tag), createElementNS: (_, tag) => new Element(tag)};
 function render(text, step = Infinity) {
   const root = new Element('div'), markdown = new Markdown(root, doc);
   for (let at = step; at < text.length; at += step) markdown.update(text.slice(0, at));
@@ -67,11 +67,22 @@ describe('Markdown', () => {
     'code': ['`a*b*` ``c`d`` `open', '<p><code>a*b*</code> <code>c`d</code> `open</p>'],
     'escapes': ['\\*a\\* \\`b\\` \\[c](http://x.y)',
       '<p>*a* `b` [c](<a href="http://x.y/">http://x.y</a>)</p>'],
-    'formulas as they came': ['\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$',
-      '<p>\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$</p>'],
-    'formulas of several lines': ['\\[\n- a_1\n+ b_1\n\\]\nso\n\n$$\n# x\n$$\n\n$$\n1. never\n\n- ends',
-      '<p>\\[\n- a_1\n+ b_1\n\\]</p><p>so</p><p>$$\n# x\n$$</p><p>$$\n1. ' +
+    'formulas': ['\\(x_1\\) and \\[a*b\\], $\\{y^2\\}$, $$*z*$$',
+      '<p><math><msub><mi>x</mi><mn>1</mn></msub></math> and <math '
+        + 'display="block"><mi>a</mi><mo>∗</mo><mi>b</mi>' +
+      '</math>, <math><mo>{</mo><msup><mi>y</mi><mn>2</mn></msup><mo>}</mo></math>, <math display="block">' +
+      '<mo>∗</mo><mi>z</mi><mo>∗</mo></math></p>'],
+    'formulas of several lines': ['\\[\n- a\n+ 1\n\\]\nso\n\n$$\n1. never\n\n- ends',
+      '<p><math display="block"><mo>−</mo><mi>a</mi><mo>+</mo><mn>1</mn></math></p><p>so</p><p>$$\n1. ' +
       'never</p><ul><li><p>ends</p></li></ul>'],
+    'formulas that are not well formed stay as they came': ['\\(a}b\\) $\\frac{1}$ $\\begin{x}$ '
+      + '\\(\\left(x\\)',
+      '<p>\\(a}b\\) $\\frac{1}$ $\\begin{x}$ \\(\\left(x\\)</p>'],
+    'task lists': ['- [ ] a\n- [x] b\n- [c] d', '<ul><li class="task"><span role="img" aria-label="to '
+      + 'do">☐</span>' +
+      '<p>a</p></li><li class="task"><span role="img" aria-label="done">☑</span><p>b</p></li><li><p>[c] '
+        + 'd</p>' +
+      '</li></ul>'],
     'money, and formulas that do not end': ['*$5* and *$6*, $7/$8, \\)c, \\(a *b*, \\[d',
       '<p><em>$5</em> and <em>$6</em>, $7/$8, )c, (a <em>b</em>, [d</p>'],
     'escapes of every mark': ['\\!\\"\\#\\$\\%\\&\\*\\+\\-\\.\\<\\=\\>\\_\\|\\~\\\\ \\a',
@@ -104,8 +115,12 @@ describe('Markdown', () => {
     const figure = (word, code) =>
       `<figure class="code"><figcaption><span>${word}</span><button ` +
       `class="copy">Copy</button></figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
-    assert.equal(html('```py\nif a:\n\tb()\n\n# c\n```\nend'),
-      `${figure('py', 'if a:\n\tb()\n\n# c\n')}<p>end</p>`);
+    assert.equal(html('```text\nif a:\n\tb()\n\n# c\n```\nend'),
+      `${figure('text', 'if a:\n\tb()\n\n# c\n')}<p>end</p>`);
+    assert.equal(html('```py\nif a: b("<i>")  # c\n```'), figure('py',
+      '<span class="code-keyword">if</span> a: ' +
+      '<span class="code-name">b</span>(<span class="code-string">"&lt;i&gt;"</span>)  ' +
+      '<span class="code-comment"># c</span>\n'));
     assert.equal(html('~~~\n```\n<b>'), figure('', '```\n&lt;b&gt;\n'));
     assert.equal(html('- a\n  ```\n  x\n  ```\n- b'),
       `<ul><li><p>a</p>${figure('', 'x\n')}</li><li><p>b</p></li></ul>`);
@@ -187,6 +202,10 @@ describe('the arguments of serve.mjs', () => {
     assert.equal(run.status, 2);
     assert.match(run.stderr, /^unknown option --prt\nusage: node demo\/serve\.mjs /);
     assert.equal(run.stdout, '');
+    const help = spawnSync(process.execPath, [program, '--help'], {encoding: 'utf8'});
+    assert.equal(help.status, 0);
+    for (const word of ['usage: ', '--port', '--no-isolation', '--help'])
+      assert.ok(help.stdout.includes(word), word);
   });
 });
 
@@ -267,12 +286,15 @@ describe('serve.mjs', () => {
 test('the page is small, with either engine', () => {
   const folder = fileURLToPath(new URL('../../demo/', import.meta.url)),
     names = readdirSync(folder).filter(name => name.endsWith('.js')),
-    size = name => gzipSync(readFileSync(join(folder, name))).length,
-    engines = {local: ['local.js', 'offline.js', 'sw.js'], server: ['served.js', 'client.js', 'retire.js']};
+    engines = {local: ['local.js', 'offline.js', 'pick.js', 'sw.js'],
+      server: ['served.js', 'client.js', 'retire.js']},
+    later = ['form.js', 'sandbox.js', 'toolbox.js'];            // loaded when they are used
+  const size = all => gzipSync(Buffer.concat(all.map(name => readFileSync(join(folder, name))))).length;
   for (const [engine, others] of [['local', engines.server], ['server', engines.local]]) {
-    const bytes = names.filter(name => !others.includes(name)).reduce((sum, name) => sum + size(name), 0);
-    assert.ok(bytes < 23_000, `${engine}: ${bytes} bytes compressed, one by one`);
+    const bytes = size(names.filter(name => !others.includes(name) && !later.includes(name)));
+    assert.ok(bytes < 45_000, `${engine}: ${bytes} bytes compressed together`);
   }
+  assert.ok(size(later) < 14_000, `${size(later)} bytes later`);
   for (const name of names)
     assert.match(readFileSync(join(folder, name), 'utf8'), /SPDX-License-Identifier: MIT/, name);
 });

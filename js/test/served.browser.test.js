@@ -154,13 +154,13 @@ describe('a running server', () => {
     await set(page, {temperature: 0, maxTokens: 24});
     await ask(page, 'What is the capital of France?');
     assert.match(await page.textContent('.assistant'), /Paris/);
-    assert.match(await page.textContent('.figures'),
-      /^[\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens · prompt \d+$/);
+    assert.match(await page.textContent('#figures'),
+      /^Last answer: [\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens · prompt \d+$/);
     assert.match(await page.textContent('#state'), /^Answer: .*Paris/);
     await record.step('question');
     await set(page, {maxTokens: 80});
     await ask(page, 'Write a short list of three fruits.');
-    assert.match(await page.textContent('.turn:last-child .figures'), /prompt \d+, \d+ cached$/);
+    assert.match(await page.textContent('#figures'), /prompt \d+, \d+ cached$/);
     await shot(page, 'chat');
   });
   test('is stopped, and is free soon', {timeout: 240_000}, async () => {
@@ -174,16 +174,18 @@ describe('a running server', () => {
     await answered(page);
     const stopped = performance.now();
     while ((await slots()).some(slot => slot.is_processing)) assert.ok(performance.now() - stopped < 30_000);
-    assert.match(await page.textContent('.turn:last-child .figures'), /stopped$/);
+    assert.match(await page.textContent('.turn:last-child .ended'), /stopped$/);
   });
   test('goes on with a text', async () => {
     await set(page, {maxTokens: 12, system: ''});
+    await page.click('#more');
     await page.click('label[for=mode-text]');
     await page.evaluate(() => { globalThis.said.length = 0; });
     await ask(page, 'One, two, three, four,');
     assert.match(await page.textContent('.continued'), /five/);
-    assert.match(await page.textContent('.turn:last-child .figures'), /maximum length reached/);
+    assert.match(await page.textContent('.turn:last-child .ended'), /maximum length reached/);
     await record.step('text');
+    await page.click('#more');
     await page.click('label[for=mode-chat]');
   });
   test('says the same as when it was recorded', () => {
@@ -191,10 +193,10 @@ describe('a running server', () => {
     same(record.steps, JSON.parse(readFileSync(golden, 'utf8')));
   });
   test('refuses what is too long, in words', async () => {
-    await page.click('#clear');
+    await page.click('#new');
     await ask(page, 'long '.repeat(6000));
-    assert.match(await page.textContent('.turn .bad'), /4096[^]*Clear the conversation[^]*--ctx-size/);
-    await page.click('#clear');
+    assert.match(await page.textContent('.turn .bad'), /4096[^]*Write a shorter message[^]*--ctx-size/);
+    await page.click('#new');
   });
   test('that is killed is missed in words, and found again', async () => {
     await set(page, {maxTokens: 3000});
@@ -216,7 +218,7 @@ describe('a running server', () => {
     await page.waitForFunction(() => !document.querySelector('.turn .bad'), undefined, SLOW);
     await answered(page);
     assert.equal(await page.locator('.bad:visible').count(), 0);
-    assert.match(await page.textContent('.turn:last-child .figures'), /8 tokens/);
+    assert.match(await page.textContent('#figures'), /8 tokens/);
   });
 });
 
@@ -290,6 +292,17 @@ const ANSWERS = {
     send(chunk({content: 'Half of'}));
     send('data: {"error": {"message": "the time for this request is over", "code": "timeout"}}\n\n');
   },
+  tool(send, messages) {
+    if (messages.at(-1).role !== 'tool') {
+      const given = '{"expression": "6*7"}';
+      send(chunk({tool_calls: [{index: 0, id: 'c1', type: 'function', function: {name: 'calculate',
+        arguments: ''}}]}));
+      for (const piece of [given.slice(0, 5), given.slice(5)])
+        send(chunk({tool_calls: [{index: 0, function: {arguments: piece}}]}));
+      return send(chunk({}, 'tool_calls') + USAGE);
+    }
+    return send(chunk({content: `It is ${messages.at(-1).content}`}) + chunk({}, 'stop') + USAGE);
+  },
   full: send => send(chunk({content: 'To the end'}) + chunk({}, 'length') + USAGE),
   ends: send => send(chunk({content: 'Half of'})),
   odd: send => send('data: {"choices\n\n'),
@@ -312,14 +325,14 @@ describe('a server with something to say', () => {
           join(root, 'demo', name), 'utf8').replace('data-engine="local"', 'data-engine="server"'));
       let body = '';
       for await (const part of request) body += part;
-      const {messages} = JSON.parse(body), {content} = messages.at(-1);
+      const {messages} = JSON.parse(body), {content} = messages.findLast(({role}) => role === 'user');
       if (content === 'busy')
         return json(429, {error: {message: '12 requests wait already', code: 'queue_full'}},
           {'retry-after': 7});
       if (content === 'proxy')
         return response.writeHead(502, {'content-type': 'text/html'}).end('<h1>Bad</h1>');
       response.writeHead(200, {'content-type': 'text/event-stream'});
-      await ANSWERS[content](bytes => response.write(bytes));
+      await ANSWERS[content](bytes => response.write(bytes), messages);
       return response.end();
     });
     server.listen(0, '127.0.0.1');
@@ -364,7 +377,7 @@ describe('a server with something to say', () => {
     assert.equal(await page.isHidden('.thoughts'), true);
     await page.click('.reasoning summary');
     assert.equal(await page.textContent('.thoughts'), 'First, what is\nasked.');
-    assert.match(await page.textContent('.figures'), /· 7 tokens · prompt 9$/);
+    assert.match(await page.textContent('#figures'), /· 7 tokens · prompt 9$/);
     for (const width of [320, 1280]) {
       await page.setViewportSize({width, height: 740});
       await fits(page);
@@ -374,6 +387,17 @@ describe('a server with something to say', () => {
     await page.click('.again');
     await answered(page);
     assert.equal(await page.locator('.reasoning').count(), 1);
+  });
+  test('has its calls of tools answered by the page', async t => {
+    const tab = await visit(port, {path: '/?model=one'}), {page} = tab;
+    t.after(() => tab.close());
+    await ready(page);
+    await page.click('#more');
+    await page.click('#tools');
+    await page.waitForSelector('#tools[aria-pressed=true]', SLOW);
+    await ask(page, 'tool');
+    assert.equal(await page.textContent('.assistant'), 'It is 42');
+    assert.equal(await page.textContent('.call summary'), 'Calculator: 6*7 → 42');
   });
   const errors = {
     busy: /12 requests wait already \(in 7 s\).*server is busy.*Retry/,
@@ -389,11 +413,12 @@ describe('a server with something to say', () => {
     for (const [what, pattern] of Object.entries(errors)) {
       await ask(page, what);
       assert.match(await page.textContent('.turn:last-child .bad'), pattern, what);
-      assert.equal(await page.textContent('.turn:last-child .again'), 'Retry');
+      assert.equal(await page.getAttribute('.turn:last-child .again', 'aria-label'), 'Retry');
     }
     assert.match(await page.textContent('.turn:nth-child(3) .assistant'), /Half of/);
     await shot(page, 'errors');
     await ask(page, 'full');
-    assert.match(await page.textContent('.turn:last-child .figures'), /the context is full/);
+    assert.match(await page.textContent('.turn:last-child .ended'),
+      /the memory for this conversation is full/);
   });
 });

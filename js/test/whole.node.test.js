@@ -75,7 +75,8 @@ describe('await', () => {
     assert.ok(toolCalls.length && toolCalls.every(fits));
     assert.deepEqual(messages, [{role: 'assistant', content: null, tool_calls: toolCalls}]);
     let tokens = 0;
-    const rounds = await ask({...must, maxToolRounds: 2, onToken: () => { tokens++; }, onToolCall: () => 'x'});
+    const rounds = await ask({...must, maxToolRounds: 2, onToken: () => { tokens++; },
+      onToolCall: () => 'x'});
     assert.ok(rounds.messages.length > 2);
     assert.equal(rounds.usage.completionTokens, tokens);
     assert.ok(rounds.usage.cachedTokens > 0 && rounds.usage.promptTokens > rounds.usage.cachedTokens);
@@ -128,7 +129,8 @@ describe('parts', () => {
       if (!reason.partialCall) continue;
       seen++;
       const {id, type, function: {name, arguments: some}} = reason.partialCall;
-      assert.deepEqual([typeof id, type, name, all.startsWith(some)], ['string', 'function', 'weather', true]);
+      assert.deepEqual([typeof id, type, name, all.startsWith(some)], ['string', 'function', 'weather',
+        true]);
       assert.deepEqual([text, reason.text, reason.toolCalls], ['', '', []]);
       assert.equal(parts.at(-1), 'call-cut');
       assert.deepEqual(reason.messages, [{role: 'assistant', content: ''}]);

@@ -97,7 +97,11 @@ static void wgsl_place_steps(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         /* the scale of codes of 8 bits */
         "fn scale_of(lid: u32) -> f32 {\n"
         "  var top = 0.0;\n"
-        "  for (var c = lid; c < p.head_dim; c += 64u) { top = max(top, abs(x[c])); }\n"
+        /* a value that is not finite makes the scale infinite, and what is computed with it NaN */
+        "  for (var c = lid; c < p.head_dim; c += 64u) {\n"
+        "    let odd = (bitcast<u32>(x[c]) & 0x7f800000u) == 0x7f800000u;\n"
+        "    top = max(top, select(abs(x[c]), bitcast<f32>(0x7f800000u | (lid & 0u)), odd));\n"
+        "  }\n"
         "  let d = top_all(lid, top) / 127.0;\n"
         "  return select(0.0, d, d >= 1.17549435e-38);\n"
         "}\n"

@@ -50,6 +50,7 @@ void qsf_wgsl_product_head(qsf_wgsl_text *t, const qsf_wgsl_product *p, uint32_t
         "  cols: u32, a_ld: u32, a_at: u32, b_ld: u32, b_at: u32, eps: f32, shares: u32, share_ld: u32,\n"
         "  heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
         "  gate_ld: u32, gain: f32, f0: f32, f1: f32, f2: f32, f3: f32, scale: f32, times: f32,\n"
+        "  flag: u32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "W", "array<u32>");

@@ -56,6 +56,7 @@ typedef struct qsf_wgsl_product_numbers {
     uint32_t shares, share_ld, heads, head_dim, chunks, room, gate_ld;
     float    gain, of_function[4];
     float    scale, times;
+    uint32_t flag;                  /* with `from` */
 } qsf_wgsl_product_numbers;
 
 /* fn sums_of(head, group): sums of a group's halves, out of the first vec4 of 64 columns. */

@@ -15,6 +15,7 @@ void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
     if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
     if (r->gated) qsf_wgsl_bind(t, QSF_WGSL_READ, "gates", "array<f32>");
+    if (r->flags) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Flags", "array<atomic<u32>>");
 }
 
 static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
@@ -24,6 +25,7 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "  n: u32, cols: u32, a_ld: u32, a_at: u32, b_ld: u32, b_at: u32, x_ld: u32, y_ld: u32, y_at: u32,\n"
         "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
         "  gate_ld: u32, gain: f32, f0: f32, f1: f32, f2: f32, f3: f32,\n"
+        "  flag: u32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_rows_sources(t, r);
@@ -61,6 +63,25 @@ void qsf_wgsl_function_text(qsf_wgsl_text *t, const char *name, qsf_wgsl_functio
             "}\n",
     };
     QSF_WGSL_PUT(t, functions[f], { "name", 0, name });
+}
+
+/* fn function(x) -> f32.  Of those that would hide a value that is not finite, the argument sets the
+ * flag.  odd: set if one was found since. */
+static void wgsl_function(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+{
+    const bool hides = r->function == QSF_WGSL_RELU || r->function == QSF_WGSL_RELU2 ||
+                       r->function == QSF_WGSL_CLAMP || r->function == QSF_WGSL_SWIGLU_OAI;
+    if (r->flags)
+        qsf_wgsl_put(t,
+            "var<private> odd = false;\n"
+            "fn look(x: f32) { odd = odd || (bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u; }\n");
+    qsf_wgsl_function_text(t, r->flags && hides ? "hidden" : "function", r->function);
+    if (r->flags && hides)
+        qsf_wgsl_put(t,
+            "fn function(x: f32) -> f32 {\n"
+            "  look(x);\n"
+            "  return hidden(x);\n"
+            "}\n");
 }
 
 static bool wgsl_joins_four(const qsf_wgsl_rows *r)
@@ -109,7 +130,7 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         { "gate", 0, r->gated ? " / (1.0 + exp(min(-gates[m * p.gate_ld + (2u * head + 1u) * p.head_dim\n"
                                 "    + c % p.head_dim], 80.0)))" : "" },
     };
-    qsf_wgsl_function_text(t, "function", r->function);
+    wgsl_function(t, r);
     if (wgsl_joins_four(r)) qsf_wgsl_put_values(t, wgsl_join_four, join, 3);
     qsf_wgsl_put(t, "fn source(m: u32, c: u32) -> f32 {\n");
     switch (r->source) {
@@ -225,7 +246,7 @@ static const char wgsl_encode_fn[] =
     "fn encode(m: u32, c: u32, given: vec4<f32>, lid: u32) {\n"
     "  let v = vec4<f32>(finite(given.x), finite(given.y), finite(given.z), finite(given.w));\n"
     "  let a = abs(v);\n"
-    "  tops[lid] = max(max(a.x, a.y), max(a.z, a.w));\n"
+    "  tops[lid] = ${top};\n"
     "  workgroupBarrier();\n"
     "  let first = lid & ~15u;\n"
     "  var top = 0.0;\n"
@@ -258,7 +279,11 @@ void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     assert(r->source != QSF_WGSL_FROM_ITSELF || (r->floats && !r->add));
     wgsl_source(t, r);
     wgsl_norm(t, r);
-    if (r->codes) qsf_wgsl_put(t, wgsl_encode_fn);
+    /* infinity, which is not allowed as a constant */
+    if (r->codes)
+        QSF_WGSL_PUT(t, wgsl_encode_fn, { "top", 0, r->flags
+            ? "select(max(max(a.x, a.y), max(a.z, a.w)), bitcast<f32>(0x7f800000u | (m & 0u)), odd)"
+            : "max(max(a.x, a.y), max(a.z, a.w))" });
     QSF_WGSL_PUT(t,
         "fn load(m: u32, lid: u32, begin: u32, step: u32) {\n"
         "  let norm = norm_of(m, lid);\n"
@@ -272,6 +297,10 @@ void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         { "singly", 0, four ? "select(0u, 4u, p.head_dim % 4u > 0u)" : "4u" },
         { "gain", 0, r->scaled ? " * p.gain" : "" });
     if (four) qsf_wgsl_put(t, "    if (p.head_dim % 4u == 0u && c < p.cols) { v = join_four(m, c); }\n");
+    if (r->flags)
+        qsf_wgsl_put(t,
+            "    for (var k = 0u; k < 4u; k++) { look(v[k]); }\n"
+            "    if (odd) { atomicOr(&Flags[p.flag], 1u); }\n");
     if (r->floats)
         QSF_WGSL_PUT(t,
             "    for (var k = 0u; k < 4u; k++) {\n"

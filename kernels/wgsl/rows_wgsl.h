@@ -37,11 +37,13 @@ typedef struct qsf_wgsl_rows {
     bool scaled;        /* at last, times `gain` */
     bool codes, floats; /* what is written: at least one of both */
     bool add;           /* floats are added to those that are there */
+    bool flags;         /* a value that is not finite sets a flag, and is not lost in codes: their scale is
+                         * infinite then, and products NaN */
 } qsf_wgsl_rows;
 
 /* Binding 0.  Then, those that a variant has, in this order: A (floats), B (floats; of attention
  * vec2s; of experts Slots: choice_wgsl.h), weight and bias (floats), sinks (floats), gates (floats:
- * after the columns of each head's query), X (codes: wgsl.h), Y (floats). */
+ * after the columns of each head's query), Flags (u32), X (codes: wgsl.h), Y (floats). */
 typedef struct qsf_wgsl_rows_numbers {
     uint32_t n, cols;
     uint32_t a_ld, a_at, b_ld, b_at;    /* floats; from one row to the next, of the first column */
@@ -52,6 +54,7 @@ typedef struct qsf_wgsl_rows_numbers {
     uint32_t heads, head_dim, chunks, room;
     uint32_t gate_ld;                   /* floats */
     float    gain, of_function[4];
+    uint32_t flag;                      /* number in Flags */
 } qsf_wgsl_rows_numbers;
 
 /* Workgroups: x: 1 with a norm; else one for 1024 columns, as many as x_ld / 80 rounded up if codes

@@ -313,10 +313,13 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "import {generateText}"): Tried("js/test/ai.node.test.js", "createQsf(model"),
+    ("js/README.md", "import OpenAI"): Tried("js/test/openai.node.test.js", "createFetch(model"),
     ("js/README.md", "const encoder ="): Tried("js/test/embed.node.test.js", "encoder.rerank("),
     ("js/README.md", "const schema ="): Js(),
     ("js/README.md", "const tools ="): Js(),
     # ---- docs/bundlers.md
+    ("docs/bundlers.md", "npm install "): Tried("tests/suites/js.sh", 'tools/pack.sh "$wasm"', "npm install"),
     ("docs/bundlers.md", "cp -r node_modules/qsf"): Run(
         first='mkdir -p node_modules public; cp -r build/wasm/js node_modules/qsf',
         after="test -f public/qsf/worker-web.js",

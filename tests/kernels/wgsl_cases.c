@@ -6,6 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
+#include "wgsl_adapter.h"
 #include "wgsl_candidates.h"
 #include "wgsl_experts.h"
 #include "wgsl_prompt.h"
@@ -35,6 +36,7 @@ int main(int argc, char **argv)
     embed_cases(&f, &t);
     largest_cases(&f, &t, &ref);
     candidates_cases(&f, &t);
+    adapter_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");
     printf("%u shaders, %llu bytes of data\n", (unsigned)f.n_shaders, (unsigned long long)f.at);
     return fclose(f.json) || fclose(f.data) ? 1 : 0;

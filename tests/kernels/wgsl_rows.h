@@ -98,6 +98,7 @@ static void rows_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, const 
         if (r->source == QSF_WGSL_FROM_TWO) wgsl_buffer(f, b, rows * (size_t)n.b_ld * 4, false), binding++;
         if (r->norm && !r->bare) wgsl_buffer(f, weight, cols * sizeof(float), false), binding++;
         if (r->bias) wgsl_buffer(f, bias, cols * sizeof(float), false), binding++;
+        if (r->flags) wgsl_buffer(f, (uint32_t[4]){ 0 }, 16, false), binding++;
         if (r->codes) wgsl_buffer(f, zeros, rows * (size_t)n.x_ld * 16, !r->floats);
         if (r->floats) wgsl_buffer(f, y, rows * (size_t)n.y_ld * 4, true);
         if (floats) wgsl_expect(f, binding + r->codes, "f32", 1e-5, want, rows * (size_t)n.y_ld * 4);
@@ -115,16 +116,38 @@ static void rows_variant(wgsl_folder *f, table_test *t, const qsf_kernels *k, qs
         *const functions[] = { "", "_silu", "_gelu", "_relu", "_relu2", "_xielu", "_clamp", "_swiglu_oai" };
     char name[128];
     qsf_wgsl_rows_text(wgsl_shader(f), &r);
-    snprintf(name, sizeof name, "rows_%s%s%s%s%s%s%s%s%s%s%s", sources[r.source], functions[r.function],
+    snprintf(name, sizeof name, "rows_%s%s%s%s%s%s%s%s%s%s%s%s", sources[r.source], functions[r.function],
              norms[r.norm], r.bare ? "_bare" : "", r.bias ? "_bias" : "", r.sinks ? "_sinks" : "",
              r.gated ? "_gated" : "", r.scaled ? "_scaled" : "", r.codes ? "_to_codes" : "",
-             r.floats ? "_to_floats" : "", r.add ? "_add" : "");
+             r.floats ? "_to_floats" : "", r.add ? "_add" : "", r.flags ? "_flags" : "");
     wgsl_shader_end(f, name);
     if (r.source == QSF_WGSL_FROM_ATTENTION && (!r.norm || r.gated) && r.codes != r.floats && !r.add)
         join_run(f, t, k, &r);
     if (!runs) return;
     rows_run(f, t, k, &r, 1500);
     rows_run(f, t, k, &r, 64);
+}
+
+/* A value of each row but the last that is not finite: of A, or hidden by the function. */
+static void flags_case(wgsl_folder *f, const char *name, bool hidden)
+{
+    enum { ROWS = 3, COLS = 64 };
+    const qsf_wgsl_rows r = { .function = hidden ? QSF_WGSL_RELU : QSF_WGSL_UNCHANGED, .codes = true,
+                              .flags = true };
+    const qsf_wgsl_rows_numbers n = { .n = ROWS, .cols = COLS, .a_ld = COLS, .x_ld = 20, .flag = 2 };
+    static float a[ROWS * COLS];
+    static uint32_t zeros[ROWS * 80];
+    for (uint32_t i = 0; i < ROWS * COLS; i++) a[i] = (float)(i % 7) - 3;
+    for (uint32_t odd = 0; odd < 3; odd++) {
+        a[70] = odd == 0 ? 0 : odd == 1 ? NAN : -INFINITY;
+        if (!odd) qsf_wgsl_rows_text(wgsl_shader(f), &r), wgsl_shader_end(f, name);
+        wgsl_run(f, (const uint32_t[3]){ 1, ROWS, 1 });
+        wgsl_buffer(f, &n, sizeof n, false);
+        wgsl_buffer(f, a, sizeof a, false);
+        wgsl_buffer(f, zeros, 16, false);
+        wgsl_buffer(f, zeros, sizeof zeros, true);
+        wgsl_expect(f, 2, "f32", 0, (uint32_t[4]){ 0, 0, odd > 0, 0 }, 16);
+    }
 }
 
 /* What fewer models need. */
@@ -144,6 +167,10 @@ static void more_rows(wgsl_folder *f, table_test *t, const qsf_kernels *k)
         { .source = QSF_WGSL_FROM_ITSELF, .scaled = true, .floats = true },
         { .norm = QSF_WGSL_RMS_NORM, .scaled = true, .floats = true, .add = true },
         { .norm = QSF_WGSL_LAYER_NORM, .bare = true, .codes = true },
+        { .norm = QSF_WGSL_RMS_NORM, .codes = true, .flags = true },
+        { .source = QSF_WGSL_FROM_TWO, .function = QSF_WGSL_RELU, .codes = true, .flags = true },
+        { .source = QSF_WGSL_FROM_TWO, .function = QSF_WGSL_SILU, .floats = true, .add = true,
+          .flags = true },
     };
     const qsf_wgsl_rows join = { .source = QSF_WGSL_FROM_ATTENTION, .norm = QSF_WGSL_RMS_NORM, .gated = true,
                                  .sinks = true, .floats = true };
@@ -175,6 +202,8 @@ static void rows_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
                     rows_variant(f, t, k, r, runs);
                 }
     more_rows(f, t, k);
+    flags_case(f, "rows_flagged", false);
+    flags_case(f, "rows_hidden_flagged", true);
 }
 
 #endif

@@ -28,15 +28,18 @@ if [ -z "$name" ]; then
             || { rm -rf "$tools"; exit 1; }
     fi
 
-    rm -rf "$work/user" "$work"/qsf-*.tgz
+    rm -rf "$work/user"
     mkdir -p "$work/user"
-    (cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
+    package=$(QSF_REPOSITORY=https://example.org/libqsf tools/pack.sh "$wasm")
+    tools/publish.sh --dry-run "$package"
     cd "$work/user"
     echo '{"private": true, "type": "module"}' >package.json
-    npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz
+    npm install --silent --offline --no-audit --no-fund "$package"
     cd - >/dev/null
     cp js/test/types/* "$work/user"
-    for config in tsconfig.json tsconfig.older.json; do
+    # peers whose types it is checked with
+    for peer in openai @ai-sdk; do ln -sfn "$tools/node_modules/$peer" "$work/user/node_modules/$peer"; done
+    for config in tsconfig.json tsconfig.older.json tsconfig.peers.json; do
         "$tools/node_modules/.bin/tsc" -p "$work/user/$config"
     done
 
@@ -53,7 +56,7 @@ export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_SERVE Q
     QSF_TEST_WASM QSF_TEST_CHROMIUM
 rm -rf "$QSF_TEST_WORK"
 mkdir -p "$QSF_TEST_WORK"
-if [ "$name" = gpu.node ] && sh tests/web/gpu.sh env true; then
+if { [ "$name" = gpu.node ] || [ "$name" = trials.node ]; } && sh tests/web/gpu.sh env true; then
     exec sh tests/web/gpu.sh env node --test --test-reporter=spec "js/test/$name.test.js"
 fi
 exec node --test --test-reporter=spec "js/test/$name.test.js"

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "gpu.h"
 #include "own.h"
+#include "device/device_life.h"
+#include "device/device_trial.h"
 
 static qsf_status one_open(qsf_devices *d, uint32_t i, qsf_device **out, qsf_error *err)
 {
@@ -33,4 +35,25 @@ GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[2],
     layers_and_bytes[0] = use.n_layers;
     layers_and_bytes[1] = (double)use.bytes;
     memcpy(left, use.left, sizeof use.left);
+}
+
+/* qsf_device_trial_step, of the context that moved last: its status, or QSF_PENDING + 256 if bytes
+ * of the file are missing.  ns: by qsf_trial_kind. */
+GPU_EXPORT("trial") int32_t gpu_trial(uint32_t context, bool begins, double ns[QSF_N_TRIAL_KINDS])
+{
+    static qsf_device_trial trial;
+    flat_context *c = qsf_flat_context_at(context);
+    bool reading;
+    if (!c) return QSF_E_ARGUMENT;
+    if (begins) trial = (qsf_device_trial){ 0 };
+    const qsf_status st = qsf_flat_said(&c->o, qsf_device_trial_step(c->context, &trial, &reading));
+    memcpy(ns, trial.ns, sizeof trial.ns);
+    return (int32_t)st + (reading ? 256 : 0);
+}
+
+/* All layers are the CPU's again: the GPU is not worth it. */
+GPU_EXPORT("leave") void gpu_leave(uint32_t context)
+{
+    flat_context *c = qsf_flat_context_at(context);
+    if (c) qsf_context_leave_device(c->context);
 }

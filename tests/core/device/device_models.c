@@ -5,11 +5,11 @@
  * have no logits: their hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models [f16|q8|f32] [long] [parts] MODEL...
+ *   device_models [f16|q8|f32] [long] [parts] MODEL... [lora MODEL ADAPTER]
  *
  * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  f16, q8, f32: the type of
  * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  parts: buffers of
- * weights for experts have at most 16 KB.  Two sequences in batches of several lengths, prompts and
+ * weights for experts have at most 16 KB.  lora: three of four sequences have an adapter.  Two sequences in batches of several lengths, prompts and
  * single tokens; one of them goes back and on.  Prints a line a model: how many of its layers are
  * on the GPU, how far both are from floats, and why others are not. */
 #include "base/device.h"
@@ -156,8 +156,26 @@ static qsf_status contexts(three *p, qsf_model *m)
     return st;
 }
 
-static int model(const char *path, qsf_devices *devices)
+/* The adapter as each context takes it: floats need it as exact. */
+static qsf_status adapters(three *p, qsf_model *m, const char *path, qsf_adapter *a[2])
 {
+    qsf_status st = QSF_OK;
+    for (int exact = 0; path && exact < 2 && !st; exact++) {
+        const qsf_adapter_options o = { .size = sizeof o, .exact = exact };
+        st = qsf_adapter_open(m, path, &o, &a[exact], &why);
+    }
+    for (int i = 0; path && i < N_CONTEXTS * SEQUENCES && !st; i++) {
+        const int k = i / SEQUENCES, seq = i % SEQUENCES;
+        const qsf_adapter_use use = { a[k == FLOATS], 1 - 0.5f * (float)(seq % 4) };
+        st = qsf_seq_set_adapters(p->c[k], seq, &use, 1);
+        if (st) snprintf(why.text, sizeof why.text, "%s", qsf_last_error(p->c[k]));
+    }
+    return st;
+}
+
+static int model(const char *path, const char *adapter, qsf_devices *devices)
+{
+    qsf_adapter *a[2] = { NULL, NULL };
     qsf_device_use use = { .size = sizeof use };
     qsf_model_options mo;
     qsf_model *m;
@@ -168,11 +186,11 @@ static int model(const char *path, qsf_devices *devices)
     if (qsf_model_open(path, &mo, &m, &why)) return failed(name, why.text);
     qsf_model_get_info(m, &p.info);
     p.width = p.info.encoder ? p.info.n_embd : p.info.n_vocab;
-    if (contexts(&p, m)) {
+    if (contexts(&p, m) || adapters(&p, m, adapter, a)) {
         code = failed(name, why.text);
     } else if (qsf_context_use_device(p.c[GPU], devices, 0, UINT32_MAX, 0)) {
         printf("%s: none on the GPU: %s\n", name, qsf_last_error(p.c[GPU]));
-    } else if (qsf_context_device(p.c[GPU], &use) || batches(&p)) {
+    } else if (batches(&p) || qsf_context_device(p.c[GPU], &use)) {
         for (int k = 0; k < N_CONTEXTS; k++) code |= failed(name, qsf_last_error(p.c[k]));
     } else {
         code = !(p.sum[GPU] <= 1.21 * p.sum[CPU] + 1e-10 * p.sum[FLOATS]) || 4 * p.same < 3 * SEQUENCES;
@@ -183,6 +201,7 @@ static int model(const char *path, qsf_devices *devices)
     }
     fflush(stdout);
     for (int k = 0; k < N_CONTEXTS; k++) qsf_context_free(p.c[k]);
+    for (int k = 0; k < 2; k++) qsf_adapter_free(a[k]);
     qsf_model_close(m);
     return code;
 }
@@ -213,7 +232,8 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
         else if (!strcmp(argv[i], "long")) most = ROWS;
         else if (!strcmp(argv[i], "parts")) open_whole = devices->open, devices->open = open_parts;
-        else code |= model(argv[i], devices);
+        else if (!strcmp(argv[i], "lora") && i + 2 < argc) i += 2, code |= model(argv[i - 1], argv[i], devices);
+        else code |= model(argv[i], NULL, devices);
     }
     qsf_devices_close(devices);
     return code;

@@ -164,6 +164,47 @@ TEST(numbers_that_are_not_finite_are_computed_by_the_cpu)
     end(&b);
 }
 
+/* A damaged scale of a matrix: whatever it is in, device and CPU name its layer. */
+static void damaged(uint32_t layer, uint32_t kind, qsf_kv_type kv, size_t n)
+{
+    const tiny_options t = small_model();
+    qsf_context_options o = small_options();
+    qsf_device_use use = { .size = sizeof use };
+    const float *logits;
+    const qsf_weights *w;
+    int32_t ids[PROMPT];
+    char where[2][48];
+    bench b;
+    o.kv_type = kv;
+    broken_reset(0, QSF_OK);
+    if (!begin(&b, &t, &o, true)) return;
+    bench_tokens(ids, PROMPT, b.n_vocab, 5);
+    CHECK_EQ(qsf_fetch_unit(&b.c->fetch, qsf_id_layer(layer), false, &w, NULL), QSF_OK);
+    qsf_put16(qsf_fetch_writable(&b.c->fetch, w->m[kind].t.data), 0x7e00);
+    qsf_status st = QSF_OK;
+    for (size_t at = 0; at < 4 && !st; at++) st = qsf_feed(b.c, 0, ids + at * n, n, &logits);
+    CHECK_EQ(st, QSF_E_CORRUPT);
+    CHECK_EQ(qsf_context_device(b.c, &use), QSF_OK);
+    snprintf(where[0], sizeof where[0], "layer %u of 0 to 2", (unsigned)layer);
+    snprintf(where[1], sizeof where[1], "values of layer %u are not finite", (unsigned)layer);
+    const bool named = strstr(qsf_last_error(b.c), where[0]) && strstr(use.left, where[1]);
+    CHECK(named);
+    if (!named) printf("      kind %u of layer %u: %s; %s\n", (unsigned)kind, (unsigned)layer,
+                       qsf_last_error(b.c), use.left);
+    end(&b);
+}
+
+TEST(damaged_weights_are_named_by_device_and_cpu)
+{
+    NEEDS_DEVICE;
+    static const uint32_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_ATTN_OUT,
+                                      QSF_K_FFN_GATE, QSF_K_FFN_UP, QSF_K_FFN_DOWN };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {
+        damaged(1, kinds[i], QSF_KV_F16, 10);
+        if (i % 4 == 1) damaged(2, kinds[i], QSF_KV_Q8, 1);     /* keys and up */
+    }
+}
+
 /* What a window has dropped cannot be computed again: an error, then an empty sequence, which
  * works. */
 TEST(positions_that_are_lost_are_an_error)
@@ -359,6 +400,7 @@ int main(int argc, char **argv)
     RUN(a_device_lost_at_any_call_changes_no_number);
     RUN(a_device_full_at_any_buffer_changes_no_number);
     RUN(numbers_that_are_not_finite_are_computed_by_the_cpu);
+    RUN(damaged_weights_are_named_by_device_and_cpu);
     RUN(positions_that_are_lost_are_an_error);
     RUN(sessions_move_between_cpu_and_device);
     RUN(sessions_outlive_a_device);

@@ -1,0 +1,202 @@
+/* The list of conversations: opening, searching, renaming, deleting, files.
+ * SPDX-License-Identifier: MIT */
+import {Archive} from './archive.js';
+import {$, announce, button, make, on} from './dom.js';
+import {icon} from './icons.js';
+import {t} from './strings.js';
+import {fromJson, matches, newId, toJson, toMarkdown} from './thread.js';
+
+const OPEN = 'qsf-conversation';        /* in sessionStorage: what this tab shows */
+const WIDE = matchMedia('(min-width: 64rem)');
+
+/** Gives the user a file. */
+function save(name, text, type) {
+  const url = URL.createObjectURL(new Blob([text], {type}));
+  make('a', {href: url, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+const fileName = title => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '').slice(0, 60)
+  || 'conversation';
+const when = time => new Date(time).toLocaleDateString(document.documentElement.lang,
+  {day: 'numeric', month: 'short', year: 'numeric'});
+
+export class Conversations {
+  #archive = new Archive(() => void this.draw()); #chat; #hooks; #all = []; #deleted; #menu;
+    #appeared = false;
+
+  /** hooks: complain(title, error, actions), shown(): a conversation is to be seen */
+  constructor(chat, hooks) {
+    this.#chat = chat;
+    this.#hooks = hooks;
+    on('new', 'click', () => this.open());
+    on('search', 'input', () => this.#fill());
+    on('import', 'click', () => $('import-file').click());
+    on('import-file', 'change', () => void this.#import());
+    on('export', 'click', () => this.#export());
+    on('menu', 'click', () => this.show($('side').hidden));
+    on('side-close', 'click', () => this.show(false));
+    on('side', 'keydown', event => {
+      if (event.key !== 'Escape' || WIDE.matches) return;
+      event.stopPropagation();
+      this.show(false);
+    });
+    on('curtain', 'click', () => this.show(false));
+    WIDE.addEventListener('change', () => this.show(WIDE.matches && this.#all.length > 0, false));
+  }
+
+  /** Shows or hides the list. On a narrow screen it covers the page, which then waits. */
+  show(is, focus = true) {
+    const over = is && !WIDE.matches, side = $('side');
+    side.hidden = !is;
+    $('curtain').hidden = !over;
+    document.querySelector('main').inert = over;
+    $('menu').setAttribute('aria-expanded', String(is));
+    document.body.classList.toggle('with-side', is && WIDE.matches);
+    if (over) $('new').focus();
+    else if (!is && focus && !WIDE.matches) $('menu').focus();
+  }
+  /** Where there is room, the list is shown from the first conversation on. */
+  appear() {
+    if (WIDE.matches && !this.#appeared) this.show(true, false);
+    this.#appeared ||= WIDE.matches;
+  }
+  /** Reads what is kept; the conversation that this tab has shown is opened again. */
+  async begin() {
+    await this.draw();
+    if (this.#all.length) this.appear();
+    if (!await this.#archive.lasting) $('side-note').hidden = false;
+    let id;
+    try { id = sessionStorage.getItem(OPEN); } catch { /* a new one, then */ }
+    const found = this.#all.find(one => one.id === id);
+    if (found && this.#chat.empty) this.#chat.open(found);
+    this.#fill();
+    return this.#all.length;
+  }
+  /** Keeps a conversation that has changed. */
+  async keep(conversation) {
+    this.#remember(conversation);
+    try {
+      await this.#archive.put(conversation);
+    } catch (error) {
+      this.#hooks.complain(t('The conversation could not be kept'), error, {[t('Close')]() {}});
+    }
+    await this.draw();
+  }
+  #remember({id}) {
+    try { sessionStorage.setItem(OPEN, id); } catch { /* not after a reload */ }
+  }
+  async draw() {
+    this.#all = await this.#archive.all();
+    this.#fill();
+  }
+  open(conversation) {
+    this.#deleted = this.#menu = undefined;
+    this.#chat.open(conversation);
+    this.#remember(this.#chat.conversation);
+    if (!WIDE.matches) this.show(false, false);
+    this.#fill();
+    this.#hooks.shown();
+  }
+
+  #fill() {
+    const words = $('search').value, found = this.#all.filter(one => matches(one, words));
+    const active = document.activeElement?.closest('#conversations [data-id]')?.dataset.id;
+    const gone = this.#deleted && make('li', {className: 'gone'},
+      make('span', {textContent: t('Deleted: {title}', {title: this.#deleted.title})}),
+      button(t('Undo'), () => void this.#undo(), {id: 'undo'}));
+    $('conversations').replaceChildren(...(gone ? [gone] : []), ...found.map(one => this.#row(one)));
+    $('no-match').hidden = !words || found.length > 0;
+    $('search').hidden = this.#all.length < 2 && !words;
+    $('export').hidden = !this.#all.length;
+    if (active) document.querySelector(`#conversations [data-id="${active}"] .open`)?.focus();
+  }
+  #row(one) {
+    const current = one.id === this.#chat.conversation.id, title = one.title || t('Without a title');
+    const name = button('', () => this.open(one), {className: 'quiet open'});
+    name.append(make('span', {textContent: title}), make('small', {textContent: when(one.updated)}));
+    if (current) name.setAttribute('aria-current', 'true');
+    const more = button('', () => {
+      this.#menu = this.#menu === one.id ? undefined : one.id;
+      this.#fill();
+      document.querySelector(`#conversations [data-id="${one.id}"] .more`)?.focus();
+    }, {className: 'quiet more', ariaLabel: t('More: {title}', {title}),
+      ariaExpanded: String(this.#menu === one.id)});
+    more.append(icon('more'));
+    const row = make('li', {className: current ? 'current' : ''}, name, more);
+    row.dataset.id = one.id;
+    if (this.#menu === one.id)
+      row.append(make('p', {className: 'acts'}, button(t('Rename'), () => this.#rename(row, one)),
+        button('Markdown', () => this.#document(one)),
+        button('JSON', () => save(`${fileName(title)}.json`, toJson([one]), 'application/json')),
+        button(t('Delete'), () => void this.#delete(one))));
+    return row;
+  }
+  #rename(row, one) {
+    const field = make('input', {type: 'text', value: one.title, maxLength: 200, ariaLabel: t('Title')});
+    const form = make('form', {className: 'rename'}, field, make('button', {textContent: t('Save')}));
+    const done = () => {
+      this.#menu = undefined;
+      this.#fill();
+      document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
+    };
+    form.addEventListener('submit', async event => {
+      event.preventDefault();
+      one.title = field.value.trim() || one.title;
+      if (one.id === this.#chat.conversation.id) this.#chat.conversation.title = one.title;
+      await this.#archive.put(one);
+      await this.draw();
+      done();
+    });
+    form.addEventListener('keydown', event => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      done();
+    });
+    row.replaceChildren(form);
+    field.select();
+  }
+  #document(one) {
+    const speakers = {user: t('You'), assistant: t('Model'), text: t('Text')};
+    save(`${fileName(one.title)}.md`, toMarkdown(one, speakers), 'text/markdown');
+  }
+  async #delete(one) {
+    const current = one.id === this.#chat.conversation.id;
+    if (current) this.#chat.open();
+    await this.#archive.delete(one.id);
+    this.#deleted = one;
+    this.#menu = undefined;
+    await this.draw();
+    announce(t('Deleted: {title}', {title: one.title}));
+    $('undo')?.focus();
+  }
+  async #undo() {
+    const one = this.#deleted;
+    this.#deleted = undefined;
+    await this.#archive.put(one);
+    await this.draw();
+    document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
+  }
+  #export() {
+    const day = new Date().toISOString().slice(0, 10);
+    save(`conversations-${day}.json`, toJson(this.#all), 'application/json');
+  }
+  async #import() {
+    const [file] = $('import-file').files;
+    $('import-file').value = '';
+    if (!file) return;
+    try {
+      const found = fromJson(await file.text()), known = new Map(this.#all.map(one => [one.id, one]));
+      for (const one of found) {
+        const same = known.get(one.id);
+        // another conversation under this id: both are kept
+        if (same && same.nodes[0]?.id !== one.nodes[0]?.id) one.id = newId();
+        await this.#archive.put(one);
+      }
+      await this.draw();
+      announce(t('{n} conversations imported', {n: found.length}));
+    } catch (error) {
+      this.#hooks.complain(t('{name} could not be imported', {name: file.name}),
+        Object.assign(error, {code: 'IMPORT'}), {[t('Close')]() {}});
+    }
+  }
+}

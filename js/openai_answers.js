@@ -1,0 +1,218 @@
+/* Answers of OpenAI's chat and completions, whole and as chunks, as qsf-serve writes them.
+ * SPDX-License-Identifier: MIT */
+
+/* What works here, by model: promises that never reject. */
+const working = new WeakMap();
+
+/** What work() promises. If other work of these files uses the model, it waits for that, and calls
+ * work() again. */
+export async function patiently(model, work) {
+  const all = working.get(model) ?? working.set(model, new Set()).get(model);
+  for (;;) {
+    let end;
+    const over = new Promise(resolve => { end = resolve; });
+    all.add(over);
+    try {
+      return await work();
+    } catch (error) {
+      all.delete(over);
+      if (error.code !== 'BUSY' || !all.size) throw error;
+      end();
+      await Promise.race(all);
+    } finally {
+      all.delete(over);
+      end();
+    }
+  }
+}
+
+/**
+ * What happens in an answer, in order: {token, logprob}, {part}, and at the end {whole}. It is
+ * computed whether this is read or not; leaving the loop stops it.
+ */
+export async function * happenings(model, call, prompt, options) {
+  const queue = [];
+  let answer, wake, over = false, left = false, failure;
+  const put = item => {
+    queue.push(item);
+    wake?.();
+  };
+  async function work() {
+    if (left) return;
+    answer = model[call](prompt, {...options, onToken: (token, logprob) => put({token, logprob}),
+      onPart: part => put({part})});
+    while (!(await answer.next()).done) { /* onPart has the text */ }
+    if (!left) put({whole: await answer});
+  }
+  void patiently(model, work).catch(error => { failure = {error}; }).finally(() => {
+    over = true;
+    wake?.();
+  });
+  try {
+    for (;;) {
+      while (queue.length) yield queue.shift();
+      if (failure) throw failure.error;
+      if (over) return;
+      await new Promise(resolve => { wake = resolve; });
+    }
+  } finally {
+    left = true;
+    if (!over) void answer?.return().catch(() => {});
+  }
+}
+
+/** The events of a stream that has begun: what fails before its first event is an error at once. */
+export async function begun(events) {
+  const first = await events.next();
+  return (async function * () {
+    try {
+      if (!first.done) yield first.value;
+      yield * events;
+    } finally {
+      await events.return();
+    }
+  }());
+}
+
+/* ---- log probabilities ---- */
+const rounded = x => (Number.isFinite(x) ? Math.round(x * 1e6) / 1e6 : -9999);
+const chatToken = ({token, logprob, bytes}) => ({token, logprob: rounded(logprob), bytes});
+/* A token that a grammar forced was not asked of the model: under the grammar it is certain. */
+export const chatLogprob = (logprob, forced) => ({...chatToken(logprob ?? forced),
+  top_logprobs: (logprob?.topLogprobs ?? []).map(chatToken)});
+const utf8 = bytes => {
+  try {
+    return new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(Uint8Array.from(bytes));
+  } catch {
+    return `bytes:${bytes.map(byte => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
+  }
+};
+
+/* The lists of completions, of the tokens that no chunk has told yet. */
+class Lists {
+  at = 0; tokens = [];
+  take(logprob) { this.tokens.push(logprob); }
+  json() {
+    if (!this.tokens.length) return null;
+    const json = {tokens: [], token_logprobs: [], top_logprobs: [], text_offset: []};
+    for (const {token, logprob, bytes, topLogprobs = []} of this.tokens) {
+      json.tokens.push(token);
+      json.token_logprobs.push(rounded(logprob));
+      json.top_logprobs.push(Object.fromEntries(topLogprobs.map(one => [utf8(one.bytes),
+        rounded(one.logprob)])));
+      json.text_offset.push(this.at);
+      this.at += bytes.filter(byte => (byte & 0xc0) !== 0x80).length;
+    }
+    this.tokens = [];
+    return json;
+  }
+}
+/* The same for chats. */
+class Content {
+  tokens = [];
+  take(logprob) { this.tokens.push(chatLogprob(logprob)); }
+  json() {
+    if (!this.tokens.length) return null;
+    const json = {content: this.tokens, refusal: null};
+    this.tokens = [];
+    return json;
+  }
+}
+
+/** A token's description where it has no log probability. */
+export async function described(model, token) {
+  const text = await model.detokenize([token], {special: true});
+  return {id: token, token: text, logprob: 0, bytes: [...new TextEncoder().encode(text)], topLogprobs: []};
+}
+
+/* ---- chats and completions ---- */
+/* The input of a call of a custom tool. */
+export function inputOf(text) {
+  try {
+    const {input} = JSON.parse(text);
+    return typeof input === 'string' ? input : text;
+  } catch {
+    return text;
+  }
+}
+function callJson({id, function: {name, arguments: text}}, custom, cut) {
+  return custom.has(name) ? {id, type: 'custom', custom: {name, input: inputOf(text)}}
+    : {id, type: 'function', function: {name, arguments: text || (cut ? '' : '{}')}};
+}
+
+/** One choice of a whole answer, read from what happens. */
+export async function wholeChoice(asked, index, happens) {
+  const lists = asked.chats ? new Content() : new Lists();
+  let whole;
+  for await (const {token, logprob, whole: all} of happens) {
+    if (token !== undefined && asked.logprobs) lists.take(logprob ?? await described(asked.model, token));
+    whole ??= all;
+  }
+  const finish = {logprobs: lists.json(), finish_reason: whole.finishReason};
+  if (!asked.chats) return {whole, choice: {index, text: asked.echo + whole.text, ...finish}};
+  const {text, reasoning, toolCalls, partialCall} = whole, calls = toolCalls.map(call => callJson(call,
+    asked.custom));
+  if (partialCall) calls.push(callJson(partialCall, asked.custom, true));
+  return {whole, choice: {index, message: {role: 'assistant', content: calls.length && !text ? null : text,
+    ...(reasoning && {reasoning_content: reasoning}), ...(calls.length && {tool_calls: calls}),
+      refusal: null},
+  ...finish}};
+}
+
+/* A call's parts as chunks' deltas. A custom tool's input is told when it is whole. */
+class Calls {
+  #custom; #open = []; #number = 0;
+  constructor(custom) { this.#custom = custom; }
+  delta({type, index, id, name, text}) {
+    if (type === 'call') {
+      const number = this.#number++, isCustom = this.#custom.has(name);
+      this.#open[index] = {number, isCustom, text: ''};
+      return {index: number, id, ...(isCustom ? {type: 'custom', custom: {name, input: ''}}
+        : {type: 'function', function: {name, arguments: ''}})};
+    }
+    const call = this.#open[index];
+    if (type === 'arguments') call.text += text;
+    if (type === 'arguments' && !call.isCustom) return {index: call.number, function: {arguments: text}};
+    return call.isCustom && (type === 'call-end' || type === 'call-cut')
+      ? {index: call.number, custom: {input: inputOf(call.text)}} : undefined;
+  }
+}
+
+/** The chunks of one choice, without their heads: {choice}, and at the end {whole}. */
+export async function * chunkedChoice(asked, index, happens) {
+  const lists = asked.chats ? new Content() : new Lists(), calls = new Calls(asked.custom);
+  const chunk = (what, finish = null) => ({choice: {index, ...what, logprobs: lists.json(),
+    finish_reason: finish}});
+  const empty = () => chunk(asked.chats ? {delta: {content: ''}} : {text: ''});
+  for await (const {token, logprob, part, whole} of happens) {
+    if (token !== undefined) {
+      if (lists.tokens.length) yield empty();           // of a token that has no text
+      if (asked.logprobs) lists.take(logprob ?? await described(asked.model, token));
+    } else if (whole) {
+      if (lists.tokens.length) yield empty();
+      yield chunk(asked.chats ? {delta: {}} : {text: ''}, whole.finishReason);
+      yield {whole};
+    } else if (part.type === 'text') {
+      yield chunk(asked.chats ? {delta: {content: part.text}} : {text: part.text});
+    } else if (part.type === 'reasoning') {
+      yield chunk({delta: {reasoning_content: part.text}});
+    } else {
+      const delta = calls.delta(part);
+      if (delta) yield chunk({delta: {tool_calls: [delta]}});
+    }
+  }
+}
+
+/** The tokens of all answers; one prompt's tokens count once. */
+export function usageOf(wholes, each) {
+  let prompt = 0, cached = 0, answer = 0;
+  for (const [i, {usage}] of wholes.entries()) {
+    answer += usage.completionTokens;
+    if (i % each) continue;
+    prompt += usage.promptTokens;
+    cached += usage.cachedTokens;
+  }
+  return {prompt, cached, answer};
+}
+export const usageJson = ({prompt, cached, answer}) => ({prompt_tokens: prompt, completion_tokens: answer,
+  total_tokens: prompt + answer, prompt_tokens_details: {cached_tokens: cached}});

@@ -1,0 +1,50 @@
+/* A package in place of the page's: its model answers at once and says what it was given, so that
+ * what the page does with conversations can be seen.
+ * SPDX-License-Identifier: MIT
+ *
+ * A question "say: TEXT" is answered with TEXT, "think" with reasoning, "use: NAME ARGUMENTS" with
+ * a call of that tool, a format with its schema's examples; other questions with the contents of
+ * all messages. A context has 200 tokens, one for each word. */
+export const cache = {list: async () => [], delete: async () => 0};
+export class QsfError extends Error {}
+
+const CONTEXT = 200;
+const count = text => text.split(/\s+/).filter(Boolean).length;
+export const estimate = async () => ({fileBytes: 1e6, parameters: 1e6, memoryBytes: 1e6, resident: true,
+  plan: [],
+  reductions: [], warnings: []});
+export async function load() {
+  const info = {name: 'Fake', architecture: 'fake', parameters: 1e6, format: 'QSF', fileBytes: 1e6, layers: 1,
+    resident: true, threads: 1, isa: 'none', device: {kind: 'cpu', name: '', layers: 0, reason: 'of a test'},
+    contextLength: CONTEXT, trainedContext: CONTEXT, planBytes: 1e6, plan: [{name: 'all', bytes: 1e6}],
+    chatTemplate: 'fake', warnings: []};
+  async function * chat(messages, {onToken, onReasoning, onToolCall, tools, responseFormat, signal}) {
+    globalThis.asked = messages;
+    if (responseFormat) {
+      const {properties} = responseFormat.json_schema.schema;
+      yield JSON.stringify(Object.fromEntries(Object.entries(properties).map(([name, {examples}]) =>
+        [name, examples?.[0]])));
+      return 'end';
+    }
+    const text = messages.map(({content}) => content).join(' | '), last = messages.at(-1).content;
+    if (count(text) >= CONTEXT) throw Object.assign(new QsfError('the prompt is too long'), {code: 'FULL'});
+    if (last === 'think') onReasoning('First this,\nthen that.');
+    const [, name, given] = /^use: (\S+) ([^]*)/.exec(last) ?? [];
+    if (name) {
+      const result = tools ? await onToolCall({id: '1', type: 'function', function: {name, arguments: given}})
+        : 'no tools';
+      onToken(1);
+      yield `The tool says ${result}.`;
+      return {end: 'end'};
+    }
+    if (last === 'wait') await new Promise((_, reject) => signal.addEventListener('abort', () =>
+      reject(signal.reason)));
+    for (const word of (/^say: ([^]*)/.exec(last)?.[1] ?? `[${text}]`).match(/\S+\s*/g)) {
+      onToken(1);
+      yield word;
+    }
+    return {end: 'end'};
+  }
+  return {info, chat, render: async messages => messages.map(({content}) => content).join(' '),
+    tokenize: async text => Array(count(text)).fill(1), generate: chat, async dispose() {}};
+}
