@@ -113,8 +113,8 @@ int32_t qsf_flat_conversation_leave(uint32_t conversation)
     const qsf_status st = qsf_flat_free_for(&v->o, NULL);
     if (st) return (int32_t)st;
     if (v->answer && v->answer->is_ready)
-        return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "the conversation's answer has pieces: read them "
-                                      "first, until QSF_PENDING");
+        return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "the conversation's answer has pieces: read "
+                                      "them first, until QSF_PENDING");
     (void)qsf_seq_truncate(c->context, v->seq, 0);
     (void)qsf_seq_set_adapters(c->context, v->seq, NULL, 0);
     c->seqs[v->seq] = NULL;

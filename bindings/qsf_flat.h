@@ -109,9 +109,9 @@ QSF_API uint32_t qsf_flat_conversation_new(uint32_t context, const char *options
 /* A context may have more conversations than sequences.  One that leaves has no sequence any more,
  * and its tokens with their keys and values are gone, unless they were saved before
  * (qsf_flat_session_save).  It is seated again before it computes; an answer under way then
- * continues, from what qsf_flat_session_load restores, or by computing its tokens again, with the same
- * result.  QSF_E_FULL: no sequence is free; QSF_E_ARGUMENT: a batch is unfinished, or the answer
- * has pieces. */
+ * continues, from what qsf_flat_session_load restores, or by computing its tokens again, with the
+ * same result.  QSF_E_FULL: no sequence is free; QSF_E_ARGUMENT: a batch is unfinished, or the
+ * answer has pieces. */
 QSF_API int32_t  qsf_flat_conversation_seat(uint32_t conversation);
 QSF_API int32_t  qsf_flat_conversation_leave(uint32_t conversation);
 /* The conversation that should leave first if others need its sequence or memory, except `but`: of
@@ -168,10 +168,10 @@ QSF_API int32_t  qsf_flat_answer_next(uint32_t answer);
 /* Computes at most one layer: qsf_turn_step.  After QSF_OK, read the next pieces, until
  * QSF_PENDING, before another answer of the context steps: until then that is QSF_E_ARGUMENT. */
 QSF_API int32_t  qsf_flat_answer_step(uint32_t answer);
-/* Computes at most one layer of a batch with rows of all these answers, each of another conversation
- * that has a sequence: the schedule decides how many rows each has (qsf_schedule).  While a batch is
- * unfinished the list is not looked at.  After QSF_OK, read the next pieces of each of them, until
- * QSF_PENDING.  QSF_E_FULL: out of room; let qsf_flat_oldest leave, and call again.  Another
+/* Computes at most one layer of a batch with rows of all these answers, each of another
+ * conversation that has a sequence: a schedule decides how many rows each has (qsf_schedule.h).
+ * While a batch is unfinished the list is not looked at.  After QSF_OK, read the next pieces of
+ * each of them, until QSF_PENDING.  QSF_E_FULL: out of room; let qsf_flat_oldest leave, and call again.  Another
  * error has ended the answers. */
 QSF_API int32_t  qsf_flat_step(uint32_t context, const uint32_t *answers, size_t n);
 /* The type of the piece's next event (qsf_answer_event_type); 0: no more.  Without

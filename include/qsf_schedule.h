@@ -1,6 +1,6 @@
-/* Several turns of one context in one batch, as qsf-serve and the flat interface have them: how many
- * rows each turn gets, which sequence goes if another one needs its memory, and turns that change
- * their sequences.
+/* Several turns of one context in one batch, as qsf-serve and the flat interface have them: how
+ * many rows each turn gets, which sequence goes if another one needs its memory, and turns that
+ * change their sequences.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SCHEDULE_H
 #define QSF_SCHEDULE_H
@@ -11,22 +11,22 @@
 extern "C" {
 #endif
 
-/* The turn continues in sequence s (-1: in none yet), which holds a prefix of its tokens or nothing:
- * the rest is computed again, and the answer is the same.  Also after its own sequence was
+/* The turn continues in sequence s (-1: in none yet), which holds a prefix of its tokens or
+ * nothing: the rest is computed again, and the answer is the same.  Also after its own sequence was
  * truncated.  Not while rows of the turn are computed, nor before qsf_turn_next has returned
  * QSF_PENDING or the last piece. */
 QSF_API void   qsf_turn_move(qsf_turn *t, qsf_seq s);
 /* How many tokens must be computed before the turn's next one can be chosen. */
 QSF_API size_t qsf_turn_wanted(const qsf_turn *t);
 
-/* As qsf_embed_begin or, with score, as qsf_rerank_begin, which has no options: in sequence s alone,
- * one text after another.  The other sequences stay. */
+/* As qsf_embed_begin or, with score, as qsf_rerank_begin, which has no options: in sequence s
+ * alone, one text after another.  The other sequences stay. */
 QSF_API qsf_status qsf_embed_in(qsf_context *c, qsf_seq s, const int32_t *ids, const size_t *lens, size_t n,
                                 const qsf_embed_options *opts, bool score, float *out, qsf_embed_run **e);
 
 /* A schedule decides for the turns of one context how many rows each has in the next batch, and
- * which sequence goes if another one needs its memory.  It moves nothing by itself: the caller saves
- * and empties the sequence that it names.  qsf-serve and the flat interface use it.
+ * which sequence goes if another one needs its memory.  It moves nothing by itself: the caller
+ * saves and empties the sequence that it names.  qsf-serve and the flat interface use it.
  *
  *   qsf_schedule_begin(s, rows, n_turns, n_answers);
  *   for each turn that has begun its answer: qsf_schedule_next, qsf_schedule_answer
@@ -95,7 +95,7 @@ QSF_API uint32_t qsf_schedule_prompt(qsf_schedule *s, qsf_turn *t, const int32_t
 /* Blocks that the batch's rows take; rows that prompts have left. */
 QSF_API uint32_t qsf_schedule_taken(const qsf_schedule *s);
 QSF_API uint32_t qsf_schedule_left(const qsf_schedule *s);
-/* The batch of this many rows has taken that long; guesses of an answer, and how many were right. */
+/* The batch of this many rows took that long; guesses of an answer, and how many were right. */
 QSF_API void     qsf_schedule_measure(qsf_schedule *s, uint64_t ns, uint32_t rows);
 QSF_API void     qsf_schedule_drafted(qsf_schedule *s, uint64_t guessed, uint64_t right);
 /* What a prompt's row takes; 0: not measured. */

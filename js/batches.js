@@ -7,6 +7,7 @@ import {E_FULL, OK, PENDING, WAITING} from './names.js';
 
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
 const YIELD_MS = 12;            /* the longest that a message waits, apart from the computation of a layer */
+const TURNS = 20;               /* of the event loop, before conversations come back for slow readers */
 
 /* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
 const breathe = (() => {
@@ -45,7 +46,8 @@ export class Batches {
     const {memory, model, variant} = this.#of;
     if (this.#count++ % CHECK_BATCHES || memory.x.works(model)) return;
     throw new QsfError('UNSUPPORTED',
-      `${variant}: relaxed SIMD gives wrong sums since this engine has optimised it; load with relaxed: false`);
+      `${variant}: relaxed SIMD gives wrong sums since this engine has ` +
+      'optimised it; load with relaxed: false');
   }
   /** Warns if the GPU is gone. */
   look() {
@@ -137,9 +139,10 @@ export class Batches {
     }
   }
   async #round() {
-    let list = [...this.#entries.values()].filter(({conversation}) => !this.#held.has(conversation));
-    if (!list.length) this.#held.clear();
-    list = list.slice(0, this.#parallel);
+    const free = () => [...this.#entries.values()].filter(({conversation}) => !this.#held.has(conversation));
+    for (let n = 0; !free().length && n < TURNS; n++) await breathe();  // the others may be on their way
+    if (!free().length) this.#held.clear();
+    const list = free().slice(0, this.#parallel);
     for (const entry of list) {
       try {
         await this.seat(entry.conversation);

@@ -1,5 +1,5 @@
-/* A conversation in the engine: text, tokens, answers, embeddings, sessions. It has a sequence while
- * it computes, and may leave it to others between two batches (batches.js).
+/* A conversation in the engine: text, tokens, answers, embeddings, sessions. It has a sequence
+ * while it computes, and may leave it to others between two batches (batches.js).
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {encoded, listed} from './memory.js';
@@ -70,7 +70,8 @@ export class Conversation {
     memory.check(status, this.handle);
     if (this.#saved === undefined) return true;
     const bytes = await swap.get(this.#saved);
-    const loaded = bytes && this.#transport.loaded(bytes, () => x.session_load(this.handle, bytes.byteLength));
+    const loaded = bytes && this.#transport.loaded(bytes, () =>
+      x.session_load(this.handle, bytes.byteLength));
     if (loaded === E_FULL) return false;
     swap.drop(this.#saved);             // otherwise its tokens are computed again
     this.#saved = undefined;
@@ -445,7 +446,8 @@ export class Conversation {
       for (;;) {
         await this.#batches.seat(this);
         this.adapt(uses);
-        const status = this.#transport.loaded(bytes, () => this.#x.session_load(this.handle, bytes.byteLength));
+        const status = this.#transport.loaded(bytes, () =>
+          this.#x.session_load(this.handle, bytes.byteLength));
         if (status === E_FULL && await this.#batches.evict(this)) continue;
         this.#memory.check(status, this.handle);
         return this.length;

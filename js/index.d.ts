@@ -443,8 +443,8 @@ export interface ConversationOptions extends Omit<ChatOptions, 'signal'> {
 /**
  * A conversation of its own, with what it has computed: a call computes only what is new. Its calls
  * have their turns in the order in which they begin; those of different conversations run at the
- * same time. An answer that is not read for 30 s is ended if another call of its conversation waits,
- * so do not wait for one in a callback of another.
+ * same time. An answer that is not read for 30 s is ended if another call of its conversation
+ * waits, so do not wait for one in a callback of another.
  *
  * Conversations that do not fit in memory together leave it and come back (`contextLength`,
  * `maxParallel`): 16 MB of them are kept as bytes, the rest in files, in the origin private file
@@ -472,8 +472,8 @@ export interface Conversation extends Record<AsyncDispose, () => Promise<void>> 
 
 /**
  * Answers run at the same time, `maxParallel` in a batch; further ones wait. An answer that is left
- * (by break, return() or its signal) ends at once. So does one whose generator nothing refers to any
- * more, when its memory is collected; until then it holds no other answer up.
+ * (by break, return() or its signal) ends at once. So does one whose generator nothing refers to
+ * any more, when its memory is collected; until then it holds no other answer up.
  *
  * `await using model = await load(...)` disposes of the model at the end of its block.
  */
@@ -521,8 +521,9 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
    */
   refined(): Promise<void>;
   /**
-   * The tokens of the last call's prompt and answer, as far as they are computed, with their keys and
-   * values, to resume from them later without computing them again. The size is about that of the KV cache in `info.plan`, times the
+   * The tokens of the last call's prompt and answer, as far as they are computed, with their keys
+   * and values, to resume from them later without computing them again. The size is about that of
+   * the KV cache in `info.plan`, times the
    * share of the context in use.
    */
   saveSession(): Promise<Uint8Array>;

@@ -34,7 +34,7 @@ describe('20 conversations at the same time have their own texts', () => {
     ['by default', {contextLength: 4096}], ['one at a time', {maxParallel: 1, contextLength: 2048}],
     ['no room for two', {maxParallel: 4, contextLength: 352}], ['two threads', {threads: 2}],
     ['files', {maxParallel: 2, contextLength: 384, memory: 1000}]])
-    test(name, {timeout: 120_000}, async () => {
+    test(name, {timeout: 240_000}, async () => {
       const model = await load(tiny, {threads: 1, ...options});
       const texts = await Promise.all(wanted.map(async (_, i) => {
         const talk = model.conversation({...CHATML, system: 'Be brief.'}), all = [];
@@ -83,7 +83,8 @@ describe('one conversation', () => {
     const talk = model.conversation({...CHATML, system: 'Be brief.'}), mistake = new Error('a mistake');
     await assert.rejects(read(talk.chat('a', {onToken() { throw mistake; }})), mistake);
     await read(talk.chat('b'), 3);
-    await assert.rejects(read(talk.chat('c', {responseFormat: {type: 'regex', regex: '('}})), {code: 'ARGUMENT'});
+    await assert.rejects(read(talk.chat('c', {responseFormat: {type: 'regex', regex: '('}})),
+      {code: 'ARGUMENT'});
     await assert.rejects(read(talk.chat('d'.repeat(3000))), {code: 'FULL'});
     assert.equal(talk.messages.length, 1);
     assert.equal(await read(talk.chat(said(4)[0])), wanted[4][0]);
@@ -118,7 +119,8 @@ test('stop() ends what has begun', async () => {
   }
   model.stop();
   for (const parts of all) assert.deepEqual(await parts.next(), {done: true, value: undefined});
-  assert.equal(await read(model.conversation({...CHATML, system: 'Be brief.'}).chat(said(0)[0])), wanted[0][0]);
+  const talk = model.conversation({...CHATML, system: 'Be brief.'});
+  assert.equal(await read(talk.chat(said(0)[0])), wanted[0][0]);
   await model.dispose();
 });
 
@@ -126,7 +128,9 @@ test('generators that were dropped hold nothing up, and end when they are collec
   setFlagsFromString('--expose-gc');
   const gc = runInNewContext('gc'), model = await load(tiny, {threads: 1, maxParallel: 1});
   const talk = model.conversation({...CHATML, system: 'Be brief.'});
-  await (async () => { for (let i = 0; i < 3; i++) await model.generate('Once', {maxTokens: 200}).next(); })();
+  await (async () => {
+    for (let i = 0; i < 3; i++) await model.generate('Once', {maxTokens: 200}).next();
+  })();
   await (async () => { await talk.chat('x', {maxTokens: 200}).next(); })();
   assert.equal(await read(model.generate('Twice', LONG)), await read(model.generate('Twice', LONG)));
   const next = read(talk.chat(said(0)[0]));     // has its turn when the one before is collected
@@ -144,7 +148,7 @@ test('1,000 answers begun, read, left and dropped in any order', {timeout: 300_0
   const seed = Number(process.env.QSF_TEST_SEED) || 1 + Math.floor(Math.random() * 1e6);
   t.diagnostic(`seed ${seed}`);
   const next = random(seed), below = n => Math.floor(next() * n), mistake = new Error('a mistake');
-  for (const options of [{maxParallel: 3, contextLength: 256}, {contextLength: 1024}]) {
+  for (const options of [{maxParallel: 3, contextLength: 352}, {contextLength: 1024}]) {
     const model = await load(tiny, {threads: 1, ...options});
     for (let n = 0; n < 25; n++)
       await Promise.all(Array.from({length: 20}, async () => {
