@@ -171,8 +171,8 @@ QSF_API int32_t  qsf_flat_answer_step(uint32_t answer);
 /* Computes at most one layer of a batch with rows of all these answers, each of another
  * conversation that has a sequence: a schedule decides how many rows each has (qsf_schedule.h).
  * While a batch is unfinished the list is not looked at.  After QSF_OK, read the next pieces of
- * each of them, until QSF_PENDING.  QSF_E_FULL: out of room; let qsf_flat_oldest leave, and call again.  Another
- * error has ended the answers. */
+ * each of them, until QSF_PENDING.  QSF_E_FULL: out of room; let qsf_flat_oldest leave, and call
+ * again.  Another error has ended the answers. */
 QSF_API int32_t  qsf_flat_step(uint32_t context, const uint32_t *answers, size_t n);
 /* The type of the piece's next event (qsf_answer_event_type); 0: no more.  Without
  * qsf_flat_conversation_split all events are QSF_ANSWER_TEXT.  Events that were not taken are lost

@@ -144,8 +144,9 @@ export class Batches {
     if (!free().length) this.#held.clear();
     const list = free().slice(0, this.#parallel);
     for (const entry of list) {
+      const {conversation} = entry, others = list.some(one => one !== entry && one.conversation.isSeated);
       try {
-        await this.seat(entry.conversation);
+        if (!await this.seat(conversation, others)) this.#held.add(conversation);
       } catch (error) {
         this.#fail([entry], error);
       }
@@ -186,17 +187,23 @@ export class Batches {
   }
 
   /* ---- who is in memory ---- */
-  /** Between batches: the conversation gets a sequence; what it had computed is there again. */
-  async seat(conversation) {
-    while (!await conversation.sit())
-      if (!await this.evict(conversation)) this.#of.memory.check(E_FULL, this.#of.context);
+  /** Between batches: the conversation gets a sequence; what it had computed is there again.
+   * mayWait: not while others that wait for a batch would have to leave; then false. */
+  async seat(conversation, mayWait = false) {
+    while (!await conversation.sit()) {
+      if (await this.evict(conversation, mayWait)) continue;
+      if (mayWait) return false;
+      this.#of.memory.check(E_FULL, this.#of.context);
+    }
     this.#seated.set(conversation.handle, conversation);
+    return true;
   }
-  /** Lets the conversation leave that the engine names, except `but`; false: none can. */
-  async evict(but) {
+  /** Lets the conversation leave that the engine names, except `but` and, if idle, those that wait
+   * for a batch; false: none can. */
+  async evict(but, idle = false) {
     const {memory, context} = this.#of;
     const conversation = this.#seated.get(memory.x.qsf_flat_oldest(context, but?.handle ?? 0));
-    if (!conversation) return false;
+    if (!conversation || (idle && this.#entries.has(conversation))) return false;
     if (this.#entries.has(conversation)) this.#held.add(conversation);
     await conversation.store();
     return true;
