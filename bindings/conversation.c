@@ -14,6 +14,7 @@ static void conversation_done(flat_object *o)
     if (v->turn && v->seq >= 0) {
         c->seqs[v->seq] = NULL;
         qsf_schedule_use(c->schedule, v->seq, QSF_SEQ_FREE, 0);
+        if (!c->owner) (void)qsf_seq_truncate(c->context, v->seq, 0);
     }
 }
 

@@ -72,7 +72,10 @@ export class Conversation {
     const bytes = await swap.get(this.#saved);
     const loaded = bytes && this.#transport.loaded(bytes, () =>
       x.session_load(this.handle, bytes.byteLength));
-    if (loaded === E_FULL) return false;
+    if (loaded === E_FULL) {
+      memory.check(x.qsf_flat_conversation_leave(this.handle), this.handle);
+      return false;
+    }
     swap.drop(this.#saved);             // otherwise its tokens are computed again
     this.#saved = undefined;
     return true;
