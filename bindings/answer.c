@@ -34,6 +34,10 @@ static void answer_cancel(flat_object *o)
     a->next = c->leaving;
     c->leaving = a;
     qsf_flat_keep(&a->o);
+    if (c->owner != &c->o) return;
+    for (uint32_t i = 0; i < c->n_order; i++) if (!c->order[i]->is_leaving) return;
+    (void)qsf_seq_truncate(c->context, v->seq, qsf_seq_length(c->context, v->seq));     /* drops the batch */
+    qsf_flat_batch_over(c);
 }
 
 typedef struct answer_options { qsf_sampler_options sampler; qsf_turn_options *turn; } answer_options;
@@ -71,7 +75,7 @@ static flat_answer *answer_at(uint32_t handle)
     return a && a->sampler ? a : NULL;
 }
 
-static bool answer_runs(const flat_answer *a, const flat_conversation *v)
+bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v)
 {
     qsf_turn_state state = { .size = sizeof state };
     return v->answer == a && !qsf_turn_get_state(v->turn, &state) && !state.end;
@@ -81,7 +85,7 @@ static bool answer_runs(const flat_answer *a, const flat_conversation *v)
 static flat_answer *idle_at(uint32_t handle)
 {
     flat_answer *a = answer_at(handle);
-    if (!a || !answer_runs(a, (flat_conversation *)a->o.parent)) return a;
+    if (!a || !qsf_flat_answer_runs(a, (flat_conversation *)a->o.parent)) return a;
     qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has begun");
     return NULL;
 }
@@ -162,13 +166,15 @@ int32_t qsf_flat_answer_begin(uint32_t answer)
     flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
     qsf_status st = qsf_flat_claim(&a->o, v);
     if (st) return (int32_t)st;         /* the answer before this one continues */
+    if (v->seq < 0) return (int32_t)qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the conversation has no sequence: "
+                                                  "qsf_flat_conversation_seat");
+    qsf_flat_conversation_share(v);
     st = answer_turn_begin(a, v);
     v->answer = st ? NULL : a;
     return (int32_t)st;
 }
 
-/* An answer that has begun, and no other one of its conversation since. */
-static flat_answer *running_at(uint32_t handle, flat_conversation **v)
+flat_answer *qsf_flat_answer_at(uint32_t handle, flat_conversation **v)
 {
     flat_answer *a = qsf_flat_at(handle, FLAT_ANSWER);
     *v = a ? qsf_flat_up(&a->o, FLAT_CONVERSATION) : NULL;
@@ -181,7 +187,7 @@ static flat_answer *running_at(uint32_t handle, flat_conversation **v)
 int32_t qsf_flat_answer_next(uint32_t answer)
 {
     flat_conversation *v;
-    flat_answer *a = running_at(answer, &v);
+    flat_answer *a = qsf_flat_answer_at(answer, &v);
     if (!a) return QSF_E_ARGUMENT;
     qsf_flat_answer_forget(a);
     const qsf_status st = qsf_conversation_next(v->talk, &a->piece);
@@ -198,7 +204,7 @@ int32_t qsf_flat_answer_next(uint32_t answer)
 int32_t qsf_flat_answer_step(uint32_t answer)
 {
     flat_conversation *v;
-    flat_answer *a = running_at(answer, &v);
+    flat_answer *a = qsf_flat_answer_at(answer, &v);
     bool waiting = false;
     if (!a) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
@@ -209,7 +215,7 @@ int32_t qsf_flat_answer_step(uint32_t answer)
     const qsf_status st = qsf_turn_step(v->turn, &waiting);
     c->owner = &a->o;
     if (st != QSF_PENDING) qsf_flat_batch_over(c);
-    a->is_ready = !st && answer_runs(a, v);
+    a->is_ready = !st && qsf_flat_answer_runs(a, v);
     if (st && st != QSF_PENDING) a->o.error = *qsf_turn_error(v->turn);
     return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
 }

@@ -54,6 +54,7 @@ qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v)
 void qsf_flat_batch_over(flat_context *c)
 {
     c->owner = NULL;
+    c->n_order = 0;
     for (flat_answer *a; (a = c->leaving) != NULL;) {
         flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
         c->leaving = a->next;

@@ -7,6 +7,7 @@
 static void context_done(flat_object *o)
 {
     flat_context *c = (flat_context *)o;
+    qsf_flat_steps_free(c);
     qsf_context_free(c->context);
     qsf_flat_dealloc(c->seqs, c->n_seqs * sizeof *c->seqs);
 }
@@ -62,9 +63,14 @@ int32_t qsf_flat_context_open(uint32_t context, const char *options)
     if (st) return (int32_t)st;
     if (!c->seqs && !(c->seqs = qsf_flat_alloc(&c->o, o.n_seqs * sizeof *c->seqs))) return QSF_E_MEMORY;
     c->n_seqs = o.n_seqs;
+    c->n_logits = o.n_logits ? o.n_logits : o.n_seqs;
     st = qsf_context_new(m->model, &o, &c->context, &c->o.error);
+    if (!st) st = qsf_flat_steps_new(c);
     if (st) {
+        qsf_flat_steps_free(c);
+        qsf_context_free(c->context);
         qsf_flat_dealloc(c->seqs, c->n_seqs * sizeof *c->seqs);
+        c->context = NULL;
         c->seqs = NULL;
         return (int32_t)st;
     }

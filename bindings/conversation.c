@@ -11,26 +11,52 @@ static void conversation_done(flat_object *o)
     flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
     qsf_conversation_free(v->talk);
     qsf_turn_free(v->turn);
-    if (v->turn) c->seqs[v->seq] = NULL;
+    if (v->turn && v->seq >= 0) {
+        c->seqs[v->seq] = NULL;
+        qsf_schedule_use(c->schedule, v->seq, QSF_SEQ_FREE, 0);
+        if (!c->owner) (void)qsf_seq_truncate(c->context, v->seq, 0);
+    }
+}
+
+static qsf_status adapters_set(flat_context *c, flat_conversation *v)
+{
+    qsf_adapter_use uses[FLAT_ADAPTERS];
+    for (size_t i = 0; i < v->n_adapters; i++) {
+        const flat_adapter *a = qsf_flat_at(v->adapters[i], FLAT_ADAPTER);
+        if (!a || !a->adapter) return qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "an adapter has been freed");
+        uses[i] = (qsf_adapter_use){ a->adapter, v->scales[i] };
+    }
+    return qsf_flat_said(&v->o, qsf_seq_set_adapters(c->context, v->seq, uses, v->n_adapters));
 }
 
 /* A sequence that no conversation has is emptied when the next one takes it: that drops an
  * unfinished batch. */
-static qsf_status conversation_start(flat_context *c, flat_conversation *v)
+static qsf_status conversation_sit(flat_context *c, flat_conversation *v)
 {
-    uint32_t s = 0;
     const qsf_status st = qsf_flat_claim(&v->o, NULL);
     if (st) return st;
-    while (s < c->n_seqs && c->seqs[s]) s++;
-    if (s == c->n_seqs)
+    const qsf_seq s = qsf_schedule_unused(c->schedule);
+    if (s < 0)
         return qsf_flat_fail(&v->o, QSF_E_FULL, "all sequences of the context have conversations: free one, "
                              "or open the context with more (seqs)");
-    v->seq = (qsf_seq)s;
-    (void)qsf_seq_set_adapters(c->context, v->seq, NULL, 0);
-    (void)qsf_seq_truncate(c->context, v->seq, 0);
-    const qsf_status made = qsf_turn_new(c->context, v->seq, &v->turn, &v->o.error);
-    if (!made) c->seqs[s] = v;
-    return made;
+    v->seq = s;
+    (void)qsf_seq_set_adapters(c->context, s, NULL, 0);
+    (void)qsf_seq_truncate(c->context, s, 0);
+    return QSF_OK;
+}
+
+static void conversation_sits(flat_context *c, flat_conversation *v)
+{
+    c->seqs[v->seq] = v;
+    qsf_schedule_use(c->schedule, v->seq, QSF_SEQ_KEPT, 0);
+}
+
+static qsf_status conversation_start(flat_context *c, flat_conversation *v)
+{
+    qsf_status st = conversation_sit(c, v);
+    if (!st) st = qsf_turn_new(c->context, v->seq, &v->turn, &v->o.error);
+    if (!st) conversation_sits(c, v);
+    return st;
 }
 
 static qsf_status conversation_make(flat_conversation *v, const char *options, qsf_conversation **out)
@@ -48,6 +74,8 @@ uint32_t qsf_flat_conversation_new(uint32_t context, const char *options)
     flat_conversation *v = c ? qsf_flat_make(&handle, FLAT_CONVERSATION, sizeof *v, &c->o,
                                              conversation_done) : NULL;
     if (!v) return 0;
+    v->handle = handle;
+    v->seq = -1;
     if (!conversation_make(v, options, &v->talk)) (void)conversation_start(c, v);
     return handle;
 }
@@ -56,6 +84,75 @@ static flat_conversation *conversation_at(uint32_t handle)
 {
     flat_conversation *v = qsf_flat_at(handle, FLAT_CONVERSATION);
     return v && v->turn ? v : NULL;
+}
+
+/* ---- its sequence ---- */
+
+int32_t qsf_flat_conversation_seat(uint32_t conversation)
+{
+    flat_conversation *v = conversation_at(conversation);
+    if (!v) return QSF_E_ARGUMENT;
+    flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
+    if (v->seq >= 0) {                  /* it is the last that should leave now */
+        qsf_schedule_use(c->schedule, v->seq, qsf_schedule_seq(c->schedule, v->seq)->use, 0);
+        return QSF_OK;
+    }
+    qsf_status st = conversation_sit(c, v);
+    if (!st && (st = adapters_set(c, v))) v->seq = -1;
+    if (st) return (int32_t)st;
+    qsf_turn_move(v->turn, v->seq);
+    conversation_sits(c, v);
+    return QSF_OK;
+}
+
+int32_t qsf_flat_conversation_leave(uint32_t conversation)
+{
+    flat_conversation *v = conversation_at(conversation);
+    if (!v) return QSF_E_ARGUMENT;
+    flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
+    if (v->seq < 0) return QSF_OK;
+    const qsf_status st = qsf_flat_free_for(&v->o, NULL);
+    if (st) return (int32_t)st;
+    if (v->answer && v->answer->is_ready)
+        return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "the conversation's answer has pieces: read "
+                                      "them first, until QSF_PENDING");
+    (void)qsf_seq_truncate(c->context, v->seq, 0);
+    (void)qsf_seq_set_adapters(c->context, v->seq, NULL, 0);
+    c->seqs[v->seq] = NULL;
+    qsf_schedule_use(c->schedule, v->seq, QSF_SEQ_FREE, 0);
+    v->seq = -1;
+    qsf_turn_move(v->turn, -1);
+    return QSF_OK;
+}
+
+static size_t same_tokens(const int32_t *a, const int32_t *b, size_t n)
+{
+    size_t i = 0;
+    while (i < n && a[i] == b[i]) i++;
+    return i;
+}
+
+void qsf_flat_conversation_share(flat_conversation *v)
+{
+    enum { LEAST = 32 };                /* a block */
+    const flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
+    const flat_conversation *like = NULL;
+    size_t n, have;
+    const int32_t *ids = qsf_conversation_tokens(v->talk, &n), *own = qsf_turn_tokens(v->turn, &have);
+    const size_t most = n ? n - 1 : 0;
+    size_t best = same_tokens(ids, own, have < most ? have : most) + LEAST;
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        const flat_conversation *w = c->seqs[s];
+        if (!w || w == v || w->n_adapters != v->n_adapters
+            || memcmp(w->adapters, v->adapters, v->n_adapters * sizeof *v->adapters)) continue;
+        const int32_t *theirs = qsf_turn_tokens(w->turn, &have);
+        const size_t same = same_tokens(ids, theirs, have < most ? have : most);
+        if (same < best) continue;
+        best = same;
+        like = w;
+    }
+    if (!like || qsf_seq_share(c->context, v->seq, like->seq, (uint32_t)best)) return;
+    (void)qsf_turn_hold(v->turn, ids, qsf_seq_length(c->context, v->seq));
 }
 
 /* ---- prompts ---- */
@@ -155,23 +252,23 @@ int32_t qsf_flat_conversation_tokens(uint32_t conversation, int32_t *dst, size_t
 int32_t qsf_flat_conversation_adapt(uint32_t conversation, const uint32_t *adapters, const float *scales,
                                     size_t n)
 {
-    enum { MOST = 8 };
     flat_conversation *v = conversation_at(conversation);
-    qsf_adapter_use uses[MOST];
     if (!v) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
-    if (n > MOST) return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "at most 8 adapters at once");
+    if (n > FLAT_ADAPTERS) return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "at most 8 adapters at once");
     for (size_t i = 0; i < n; i++) {
         const flat_adapter *a = qsf_flat_at(adapters[i], FLAT_ADAPTER);
         if (!a || !a->adapter) return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT,
                                                              "an adapter has been freed");
-        uses[i] = (qsf_adapter_use){ a->adapter, scales[i] };
     }
     qsf_status st = qsf_flat_claim(&v->o, v);
     if (st) return (int32_t)st;
-    st = qsf_seq_set_adapters(c->context, v->seq, uses, n);
+    v->n_adapters = n;
+    if (n) memcpy(v->adapters, adapters, n * sizeof *adapters);
+    if (n) memcpy(v->scales, scales, n * sizeof *scales);
+    if (v->seq >= 0 && (st = adapters_set(c, v))) v->n_adapters = 0;
     if (!qsf_seq_length(c->context, v->seq)) (void)qsf_turn_hold(v->turn, NULL, 0);
-    return (int32_t)qsf_flat_said(&v->o, st);
+    return (int32_t)st;
 }
 
 /* ---- sessions ---- */
@@ -182,7 +279,7 @@ int32_t qsf_flat_session_save(uint32_t conversation, qsf_write_fn write, void *u
     size_t n;
     if (!v) return QSF_E_ARGUMENT;
     const flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
-    const qsf_status st = qsf_flat_claim(&v->o, v);
+    const qsf_status st = c->owner ? qsf_flat_claim(&v->o, v) : QSF_OK;
     if (st) return (int32_t)st;
     const int32_t *ids = qsf_turn_tokens(v->turn, &n);
     return (int32_t)qsf_session_save(c->context, v->seq, ids, n, write, user, &v->o.error);
@@ -197,12 +294,21 @@ int32_t qsf_flat_session_load(uint32_t conversation, uint64_t length,
     if (!v) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
     const size_t cap = c->plan.n_ctx;
-    qsf_status st = qsf_flat_claim(&v->o, v);
+    /* An answer whose conversation has a sequence again continues from there. */
+    const bool goes_on = v->answer && !qsf_seq_length(c->context, v->seq)
+        && qsf_flat_answer_runs(v->answer, v) && !v->answer->is_ready;
+    qsf_status st = goes_on ? qsf_flat_free_for(&v->o, NULL) : qsf_flat_claim(&v->o, v);
     if (st) return (int32_t)st;
     int32_t *ids = qsf_flat_alloc(&v->o, cap * sizeof *ids);
     if (!ids) return QSF_E_MEMORY;
     st = qsf_session_load(c->context, v->seq, &from, ids, cap, &n, &v->o.error);
-    if (!st && (st = qsf_turn_hold(v->turn, ids, n))) v->o.error = *qsf_turn_error(v->turn);
+    if (!st && goes_on) {
+        size_t have;
+        const int32_t *own = qsf_turn_tokens(v->turn, &have);
+        if (have > n || same_tokens(ids, own, have) < have)
+            (void)qsf_seq_truncate(c->context, v->seq, 0);      /* of another answer */
+        qsf_turn_move(v->turn, v->seq);
+    } else if (!st && (st = qsf_turn_hold(v->turn, ids, n))) v->o.error = *qsf_turn_error(v->turn);
     qsf_flat_dealloc(ids, cap * sizeof *ids);
     return (int32_t)st;
 }

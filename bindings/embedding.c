@@ -32,14 +32,17 @@ static void embedding_cancel(flat_object *o)
     if (c->owner == &e->o) qsf_flat_batch_over(c);
 }
 
-uint32_t qsf_flat_embedding_new(uint32_t context, const char *options)
+uint32_t qsf_flat_embedding_new(uint32_t parent, const char *options)
 {
     uint32_t handle;
     flat_asked asked;
-    flat_context *c = qsf_flat_at(context, FLAT_CONTEXT);
-    if (!c || !c->context) return 0;
-    flat_embedding *e = qsf_flat_make(&handle, FLAT_EMBEDDING, sizeof *e, &c->o, embedding_done);
+    flat_object *o = qsf_flat_at(parent, FLAT_CONTEXT | FLAT_CONVERSATION);
+    const flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
+    flat_conversation *v = qsf_flat_up(o, FLAT_CONVERSATION);
+    if (!c || !c->context || (v && !v->turn)) return 0;
+    flat_embedding *e = qsf_flat_make(&handle, FLAT_EMBEDDING, sizeof *e, o, embedding_done);
     if (!e) return 0;
+    e->in = v;
     e->o.cancel = embedding_cancel;
     qsf_embed_defaults(&e->options);
     if (qsf_flat_options(&e->o, options, &asked, NULL, NULL)) return handle;
@@ -77,17 +80,23 @@ int32_t qsf_flat_embedding_begin(uint32_t embedding, const int32_t *ids, const s
     if (!e || !e->valid) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&e->o, FLAT_CONTEXT);
     embedding_cancel(&e->o);
-    qsf_status st = qsf_flat_claim(&e->o, NULL);
+    qsf_status st = e->in ? qsf_flat_may_step(&e->o, e->in) : QSF_OK;
+    if (!st) st = qsf_flat_claim(&e->o, e->in);
+    if (!st && e->in && e->in->seq < 0)
+        st = qsf_flat_fail(&e->o, QSF_E_ARGUMENT, "the conversation has no sequence: "
+                           "qsf_flat_conversation_seat");
     if (!st) st = embedding_room(e, ids, lens, n);
     if (st) return (int32_t)st;
     for (uint32_t s = 0; s < c->n_seqs; s++) {
-        if (!c->seqs[s]) continue;
+        if (!c->seqs[s] || (e->in && c->seqs[s] != e->in)) continue;
         qsf_flat_turn_cancel(c->seqs[s]);
         (void)qsf_turn_hold(c->seqs[s]->turn, NULL, 0);
     }
     const size_t *lengths = (const size_t *)(const void *)e->memory;
     const int32_t *tokens = (const int32_t *)(const void *)(e->memory + n * sizeof *lengths);
-    if (e->score) st = qsf_rerank_begin(c->context, tokens, lengths, n, e->values, &e->run);
+    if (e->in) st = qsf_embed_in(c->context, e->in->seq, tokens, lengths, n, &e->options, e->score, e->values,
+                                 &e->run);
+    else if (e->score) st = qsf_rerank_begin(c->context, tokens, lengths, n, e->values, &e->run);
     else st = qsf_embed_begin(c->context, tokens, lengths, n, &e->options, e->values, &e->run);
     if (!st) c->owner = &e->o;
     return (int32_t)qsf_flat_said(&e->o, st);

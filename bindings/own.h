@@ -4,6 +4,7 @@
 #define QSF_FLAT_OWN_H
 
 #include "qsf_flat.h"
+#include "qsf_schedule.h"
 #include "base/platform.h"
 
 #include <string.h>
@@ -39,6 +40,7 @@ typedef struct flat_adapter {
     qsf_custom_file file;
 } flat_adapter;
 
+enum { FLAT_ADAPTERS = 8 };
 typedef struct flat_conversation flat_conversation;
 typedef struct flat_context {
     flat_object         o;
@@ -47,8 +49,15 @@ typedef struct flat_context {
     uint32_t            guesses;        /* most in a pass */
     uint32_t            n_seqs;
     flat_conversation **seqs;           /* [n_seqs]; NULL: free */
-    flat_object        *owner;          /* of the unfinished batch */
+    flat_object        *owner;          /* of the unfinished batch; the context itself: qsf_flat_step */
     struct flat_answer *leaving;        /* answers that end when that batch is done */
+    qsf_schedule       *schedule;
+    qsf_row            *rows;           /* [batch] */
+    struct flat_answer **order;         /* [n_seqs] those with rows in the batch */
+    qsf_turn          **turns;          /* [n_seqs] */
+    uint32_t            n_order, n_rows, n_batch, n_logits;
+    uint64_t            began_ns;
+    uint32_t            last;           /* conversation of a batch that had no room; 0: none */
 } flat_context;
 
 typedef struct flat_stop { struct flat_stop *next; size_t len; char text[]; } flat_stop;
@@ -62,6 +71,8 @@ typedef struct flat_answer {
     bool             has_events;        /* of the piece */
     bool             is_ready;          /* pieces come of the last batch, whose logits must stay */
     bool             is_leaving;
+    bool             is_listed, is_prompt;      /* of the batch that is being filled */
+    uint32_t         n_rows;                    /* in it */
     struct flat_answer *next;           /* that leaves */
     qsf_turn_piece   piece;             /* the last one, and the last event of it */
     qsf_answer_event event;
@@ -72,13 +83,18 @@ struct flat_conversation {
     qsf_turn         *turn;             /* of its sequence */
     qsf_conversation *talk;
     flat_answer      *answer;           /* that has begun last; NULL: none */
-    qsf_seq           seq;
+    qsf_seq           seq;              /* -1: none */
+    uint32_t          handle;
+    uint32_t          adapters[FLAT_ADAPTERS];
+    float             scales[FLAT_ADAPTERS];
+    size_t            n_adapters;
 };
 
 typedef struct flat_embedding {
     flat_object       o;
     qsf_embed_options options;
     bool              valid, score;     /* valid: its options were */
+    flat_conversation *in;              /* NULL: in all sequences */
     qsf_embed_run    *run;
     char             *memory;           /* ids, lens and results of the texts that were begun */
     size_t            bytes, n_values;
@@ -137,6 +153,20 @@ uint32_t qsf_flat_blanks(const flat_asked *asked);
 
 /* ---- context.c ---- */
 flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
+
+/* ---- answer.c ---- */
+/* An answer that has begun, and no other one of its conversation since; NULL: not so. */
+flat_answer *qsf_flat_answer_at(uint32_t handle, flat_conversation **v);
+bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v);
+
+/* ---- conversation.c ---- */
+/* Begins the conversation's prompt with what another one of the same adapters has computed, if that
+ * is longer than what it has itself. */
+void qsf_flat_conversation_share(flat_conversation *v);
+
+/* ---- step.c ---- */
+qsf_status qsf_flat_steps_new(flat_context *c);
+void       qsf_flat_steps_free(flat_context *c);
 
 /* ---- batch.c ---- */
 /* Records the context's last error; returns st. */

@@ -106,6 +106,19 @@ QSF_API int32_t  qsf_flat_wait(uint32_t context);
  * tokens that it holds, and a template with its tools: qsf_conversation_new.  options: of chats.
  * Its status is QSF_E_FULL if all sequences are taken. */
 QSF_API uint32_t qsf_flat_conversation_new(uint32_t context, const char *options);
+/* A context may have more conversations than sequences.  One that leaves has no sequence any more,
+ * and its tokens with their keys and values are gone, unless they were saved before
+ * (qsf_flat_session_save).  It is seated again before it computes; an answer under way then
+ * continues, from what qsf_flat_session_load restores, or by computing its tokens again, with the
+ * same result.  QSF_E_FULL: no sequence is free; QSF_E_ARGUMENT: a batch is unfinished, or the
+ * answer has pieces. */
+QSF_API int32_t  qsf_flat_conversation_seat(uint32_t conversation);
+QSF_API int32_t  qsf_flat_conversation_leave(uint32_t conversation);
+/* The conversation that should leave first if others need its sequence or memory, except `but`: of
+ * those without rows in the last batch the least recently used one; after QSF_E_FULL of
+ * qsf_flat_step, the last one in its list; otherwise the least recently used one of all.  0: none,
+ * or a batch is unfinished. */
+QSF_API uint32_t qsf_flat_oldest(uint32_t context, uint32_t but);
 /* Other options of chats instead of these; the tokens stay.  There is then no prompt, answers are
  * not split, and the conversation's answer ends. */
 QSF_API int32_t  qsf_flat_conversation_chat(uint32_t conversation, const char *options);
@@ -126,7 +139,8 @@ QSF_API int32_t  qsf_flat_conversation_tokens(uint32_t conversation, int32_t *ds
  * emptied. */
 QSF_API int32_t  qsf_flat_conversation_adapt(uint32_t conversation, const uint32_t *adapters,
                                              const float *scales, size_t n);
-/* As qsf_session_save and qsf_session_load.  Both end the conversation's answer. */
+/* As qsf_session_save and qsf_session_load.  Loading ends the conversation's answer, unless the
+ * conversation has just been seated again; saving ends it only if its batch is unfinished. */
 QSF_API int32_t  qsf_flat_session_save(uint32_t conversation, qsf_write_fn write, void *user);
 QSF_API int32_t  qsf_flat_session_load(uint32_t conversation, uint64_t length,
                                        qsf_status (*read)(void *user, uint64_t at, void *dst, size_t len),
@@ -154,6 +168,12 @@ QSF_API int32_t  qsf_flat_answer_next(uint32_t answer);
 /* Computes at most one layer: qsf_turn_step.  After QSF_OK, read the next pieces, until
  * QSF_PENDING, before another answer of the context steps: until then that is QSF_E_ARGUMENT. */
 QSF_API int32_t  qsf_flat_answer_step(uint32_t answer);
+/* Computes at most one layer of a batch with rows of all these answers, each of another
+ * conversation that has a sequence: a schedule decides how many rows each has (qsf_schedule.h).
+ * While a batch is unfinished the list is not looked at.  After QSF_OK, read the next pieces of
+ * each of them, until QSF_PENDING.  QSF_E_FULL: out of room; let qsf_flat_oldest leave, and call
+ * again.  Another error has ended the answers. */
+QSF_API int32_t  qsf_flat_step(uint32_t context, const uint32_t *answers, size_t n);
 /* The type of the piece's next event (qsf_answer_event_type); 0: no more.  Without
  * qsf_flat_conversation_split all events are QSF_ANSWER_TEXT.  Events that were not taken are lost
  * when the conversation is used further. */
@@ -166,10 +186,11 @@ QSF_API void     qsf_flat_cancel(uint32_t handle);
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
-/* Embeddings or scores, one after another.  options: of embeddings. */
-QSF_API uint32_t qsf_flat_embedding_new(uint32_t context, const char *options);
-/* Begins n texts of lens[i] tokens, which are copied: qsf_embed_begin, or qsf_rerank_begin.  All
- * conversations of the context are emptied and their answers end. */
+/* Embeddings or scores, one after another.  options: of embeddings.  parent: a context or, for an
+ * embedding in the sequence and with the adapters of one conversation, that conversation. */
+QSF_API uint32_t qsf_flat_embedding_new(uint32_t parent, const char *options);
+/* Begins n texts of lens[i] tokens, which are copied: qsf_embed_begin, or qsf_rerank_begin.  The
+ * conversation, or all of the context, are emptied and their answers end. */
 QSF_API int32_t  qsf_flat_embedding_begin(uint32_t embedding, const int32_t *ids, const size_t *lens,
                                           size_t n);
 /* Computes at most one layer.  QSF_OK: the results are complete. */

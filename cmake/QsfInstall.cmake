@@ -3,6 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" "${PROJECT_SOURCE_DIR}/include/qsf_convert.h"
+    "${PROJECT_SOURCE_DIR}/include/qsf_schedule.h"
     "${PROJECT_SOURCE_DIR}/bindings/qsf_flat.h" "${PROJECT_SOURCE_DIR}/bindings/qsf_flat_names.h"
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

@@ -1,8 +1,9 @@
-/* Text, tokens and answers of a model, over the engine's conversation: its one sequence.
+/* A conversation in the engine: text, tokens, answers, embeddings, sessions. It has a sequence
+ * while it computes, and may leave it to others between two batches (batches.js).
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {encoded, listed} from './memory.js';
-import {ADD_SPECIAL, ENDS, EVENT, E_MEMORY, OK, PARSE_SPECIAL, PENDING, WAITING} from './names.js';
+import {ADD_SPECIAL, ENDS, EVENT, E_FULL, E_MEMORY, OK, PARSE_SPECIAL, PENDING} from './names.js';
 import {answerTexts} from './options.js';
 
 /* Parts of an answer by their events' types. */
@@ -11,17 +12,6 @@ const PARTS = {[EVENT.TEXT]: 'text', [EVENT.REASONING]: 'reasoning', [EVENT.CALL
   [EVENT.CALL_CUT]: 'call-cut'};
 const LOGPROBS = 101;           /* QSF_LOGPROBS_MOST, and the token's own */
 const TELL_MS = 50;
-const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
-const YIELD_MS = 12;            /* the longest that a message waits, apart from the computation of a layer */
-
-/* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
-const breathe = (() => {
-  if (typeof setImmediate === 'function') return () => new Promise(resolve => setImmediate(resolve));
-  const {port1, port2} = new MessageChannel();
-  const waiting = [];
-  port1.onmessage = () => waiting.shift()();
-  return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
-})();
 
 /* Local time. */
 const wallSeconds = () => Math.floor(Date.now() / 1000) - 60 * new Date().getTimezoneOffset();
@@ -32,31 +22,80 @@ const chatTexts = ({template, tools, documents, chatTemplateKwargs, continueFina
   ['now', wallSeconds()]];
 
 export class Conversation {
-  #memory; #x; #transport; #variant; #warn;
-  #gpu;                         // a GpuModule, if layers are on a GPU
-  #batches = 0;
-  #breathed = 0;
+  #memory; #x; #transport; #of;
+  #batches;
   #uses = [];                   // the conversation's adapters
-  #model; #context;             // handles, and that of the answer under way
-  #answer = 0;
-  /** The conversation's handle. */
-  handle;
+  #model; #context;             // handles
+  #layers;                      // that a batch passes
+  #pieces = [];                 // of the answer, that were not read yet
+  #failed;                      // what ended it
+  #reported;                    // how many calls it has made; what else pieces have
+  #saved;                       // what the swap has of it
+  /** Handles: its own, and that of the answer under way. */
+  handle = 0; answer = 0;
+  /** Whether it has a sequence, and what it had computed. */
+  isSeated = false;
 
-  /** Of the module that runs in memory and has opened its model. */
-  constructor(memory, transport, variant, warn, model, context) {
-    this.#memory = memory;
-    this.#x = memory.x;
-    this.#transport = transport;
-    this.#variant = variant;
-    this.#warn = warn;
-    this.#model = model;
-    this.#context = context;
+  /** of: as for Batches, with batches and layers. */
+  constructor(of) {
+    this.#of = of;
+    this.#memory = of.memory;
+    this.#x = of.memory.x;
+    this.#transport = of.transport;
+    this.#batches = of.batches;
+    this.#model = of.model;
+    this.#context = of.context;
+    this.#layers = of.layers;
   }
-  /** The context is open; gpu: a GpuModule that has some of its layers, or undefined. */
-  begin(gpu) {
-    this.#gpu = gpu;
-    this.handle = this.#x.qsf_flat_conversation_new(this.#context, 0);
-    this.#memory.check(this.#x.qsf_flat_status(this.handle), this.handle);
+
+  /* ---- its sequence ---- */
+  /** Between batches: takes a sequence; false: no room. */
+  async sit() { return this.isSeated = await this.#sit(); }
+  async #sit() {
+    const memory = this.#memory, x = this.#x, {swap} = this.#of;
+    if (!this.handle) {
+      this.handle = x.qsf_flat_conversation_new(this.#context, 0);
+      const status = x.qsf_flat_status(this.handle);
+      if (status === OK) return true;
+      try {
+        if (status !== E_FULL) memory.check(status, this.handle);
+      } finally {
+        x.qsf_flat_free(this.handle);
+        this.handle = 0;
+      }
+      return false;
+    }
+    const status = x.qsf_flat_conversation_seat(this.handle);
+    if (status === E_FULL) return false;
+    memory.check(status, this.handle);
+    if (this.#saved === undefined) return true;
+    const bytes = await swap.get(this.#saved);
+    const loaded = bytes && this.#transport.loaded(bytes, () =>
+      x.session_load(this.handle, bytes.byteLength));
+    if (loaded === E_FULL) {
+      memory.check(x.qsf_flat_conversation_leave(this.handle), this.handle);
+      return false;
+    }
+    swap.drop(this.#saved);             // otherwise its tokens are computed again
+    this.#saved = undefined;
+    return true;
+  }
+  /** Between batches: leaves its sequence; what it had computed is stored. */
+  async store() {
+    this.isSeated = false;
+    if (this.#saved === undefined && this.length) {
+      const bytes = await this.save().catch(() => {});  // such as with a window that has dropped positions
+      this.#saved = bytes && await this.#of.swap.put(bytes);
+    }
+    this.#memory.check(this.#x.qsf_flat_conversation_leave(this.handle), this.handle);
+  }
+  /** It is not used any more. */
+  end() {
+    this.#batches.forget(this);
+    if (this.handle) this.#x.qsf_flat_free(this.handle);
+    this.handle = 0;
+    if (this.#saved !== undefined) this.#of.swap.drop(this.#saved);
+    this.#saved = undefined;
   }
 
   /* ---- text ---- */
@@ -99,7 +138,7 @@ export class Conversation {
     memory.check(memory.with(given, at => set(handle, at, given.length)), handle);
   }
   /* An error in the caller's value is an argument error, whatever part of the engine finds it. */
-  #written(option, status, handle = this.#answer) {
+  #written(option, status, handle = this.answer) {
     if (status !== OK && status !== E_MEMORY) {
       const text = this.#memory.textOf(handle, 'error');
       throw new QsfError('ARGUMENT', text.startsWith(`${option}:`) ? text : `${option}: ${text}`);
@@ -114,7 +153,7 @@ export class Conversation {
         this.#written(name, memory.with(bytes, at => set(answer, at, bytes.length)));
       }
     };
-    const answer = this.#answer = memory.with(listed(answerTexts(options)), at =>
+    const answer = this.answer = memory.with(listed(answerTexts(options)), at =>
       x.qsf_flat_answer_new(this.handle, at));
     memory.check(x.qsf_flat_status(answer), answer);
     for (const [token, bias] of logitBias)
@@ -129,7 +168,7 @@ export class Conversation {
     if (!apart && !responseFormat) return;
     const memory = this.#memory, x = this.#x, {kind = 0, text, loose} = responseFormat || {};
     const [make, handle] = apart ? [x.qsf_flat_conversation_split, this.handle]
-      : [x.qsf_flat_answer_grammar, this.#answer];
+      : [x.qsf_flat_answer_grammar, this.answer];
     const bytes = encoded(text ?? ''), error = () => memory.textOf(handle, 'error');
     const tried = isLoose => memory.with(bytes, at => memory.with(listed([
       ['tool-choice', options.toolChoice], ['parallel-tool-calls', options.parallelToolCalls],
@@ -141,89 +180,60 @@ export class Conversation {
     if (status && loose && !ofTools(status)) {
       const why = error();
       status = tried(true);
-      if (!status) this.#warn(`not kept of responseFormat: ${why}`);
+      if (!status) this.#of.warn(`not kept of responseFormat: ${why}`);
     }
     this.#written(ofTools(status) ? 'tools' : 'responseFormat', status, handle);
     const loosened = memory.textOf(this.handle, 'loosened');
-    if (loosened) this.#warn(`not kept of the tools' schemas: ${loosened}`);
+    if (loosened) this.#of.warn(`not kept of the tools' schemas: ${loosened}`);
   }
 
-  /* The JavaScript engine reoptimises code while it runs, and an earlier check of the sums does not
-   * hold for the new code. */
-  #stillWorks() {
-    if (!this.#x.works(this.#model))
-      throw new QsfError('UNSUPPORTED',
-        `${this.#variant}: relaxed SIMD gives wrong sums since this engine has ` +
-        'optimised it; load with relaxed: false');
-  }
-  #leaveGpu() {
-    this.#warn(`${this.#gpu.about(this.#context).reason}; all layers are on the CPU now`);
-    this.withoutGpu();
-  }
-  withoutGpu() { this.#gpu = undefined; }
-  async #pause() {
-    if (performance.now() - this.#breathed < YIELD_MS) return;
-    await breathe();
-    this.#breathed = performance.now();
-  }
-  /* One batch; other messages to the worker are handled meanwhile. */
-  async #compute(signal, stepped, handle = this.#answer, take = this.#x.qsf_flat_answer_step) {
-    const step = () => take(handle);
-    if (this.#batches++ % CHECK_BATCHES === 0) this.#stillWorks();
-    for (;;) {
-      const missing = this.#transport.expecting();
-      const result = step(), status = result & 255;
-      if (this.#gpu?.gone) this.#leaveGpu();
-      if (status === OK) return;
-      if (status !== PENDING) this.#memory.check(status, handle);
-      stepped?.();
-      const onGpu = this.#gpu?.missing;
-      if (result & WAITING) await missing(signal.promise, YIELD_MS);
-      else if (onGpu) await Promise.race([onGpu, signal.promise]);
-      await this.#pause();
-      if (signal.aborted) throw signal.error;
-    }
-  }
-  /** Waits for the low bits of a progressive file. */
-  async refined(signal) {
-    for (;;) {
-      const missing = this.#transport.expecting(), status = this.#x.qsf_flat_refine(this.#context);
-      if (status === OK) return;
-      if (status !== PENDING) this.#memory.check(status, this.#context);
-      await missing(signal.promise, YIELD_MS);
-      await this.#pause();
-      if (signal.aborted) throw signal.error;
-    }
-  }
-  /* Computes the part of the prompt that the sequence does not hold. */
-  async #prompt(signal, progress) {
+  /* Takes part in batches until a piece is there; while the prompt is computed, progress() is
+   * called. */
+  async #step(progress) {
     const number = name => this.#memory.number(this.handle, name);
-    const total = number('prompt'), layers = number('layer');   // no batch is under way
-    let told = -Infinity;
-    const tell = (done, layer) => {
+    const total = number('prompt'), layers = this.#layers;
+    let done = number('done'), told = -Infinity;
+    const tell = layer => {
       told = performance.now();
       progress({done, total, layer, layers});
     };
-    for (let done = number('done'); done < total && this.#next() === PENDING;) {
-      const before = done;
-      await this.#compute(signal, () => {
-        if (performance.now() - told >= TELL_MS) tell(before, number('layer'));
-      });
+    while (!this.#pieces.length && !this.#failed) {
+      const isPrompt = done < total;
+      await this.#batches.step(this, isPrompt ? () => {
+        if (performance.now() - told >= TELL_MS) tell(number('layer'));
+      } : undefined);
       done = number('done');
-      tell(done, done === total ? layers : 0);          // the next batch begins
+      if (isPrompt) tell(done === total ? layers : 0);          // the next batch begins
+    }
+  }
+  /** After a batch: the pieces that it has, whose logits the next batch overwrites. */
+  take() {
+    try {
+      while (this.#next() !== PENDING) {
+        const id = this.#memory.number(this.answer, 'token');
+        const end = ENDS[this.#memory.number(this.answer, 'end')];
+        const {calls, logprobs, listed} = this.#reported;
+        const piece = {id: end ? undefined : id, ...this.#parts(calls, listed),
+          ...(logprobs && !end && {logprobs: this.#logprobs()})};
+        this.#reported.calls += piece.calls.length;
+        this.#pieces.push({piece, end});
+        if (end) return;
+      }
+    } catch (error) {
+      this.#failed = {error};
     }
   }
   /* The last piece's parts; its calls are those it completed, after the first `whole` ones. listed:
    * also all parts in their order. */
   #parts(whole, listed) {
     const parts = {text: '', reasoning: '', calls: []}, order = [];
-    const memory = this.#memory, text = () => memory.textOf(this.#answer, 'event');
-    for (let type; (type = this.#x.qsf_flat_answer_event(this.#answer));) {
+    const memory = this.#memory, text = () => memory.textOf(this.answer, 'event');
+    for (let type; (type = this.#x.qsf_flat_answer_event(this.answer));) {
       const part = {type: PARTS[type]};
       if (type === EVENT.TEXT || type === EVENT.REASONING) parts[part.type] += part.text = text();
-      else part.index = memory.number(this.#answer, 'call');
+      else part.index = memory.number(this.answer, 'call');
       if (type === EVENT.CALL)
-        Object.assign(part, {id: memory.textOf(this.#answer, 'eventId'), name: text()});
+        Object.assign(part, {id: memory.textOf(this.answer, 'eventId'), name: text()});
       if (type === EVENT.ARGUMENTS) part.text = text();
       if (type === EVENT.CALL_END)
         parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
@@ -232,8 +242,8 @@ export class Conversation {
     return listed ? {...parts, parts: order} : parts;
   }
   #message() {
-    const message = this.#memory.textOf(this.#answer, 'message');
-    return JSON.parse(message ?? this.#memory.check(E_MEMORY, this.#answer));
+    const message = this.#memory.textOf(this.answer, 'message');
+    return JSON.parse(message ?? this.#memory.check(E_MEMORY, this.answer));
   }
   /* The answer as a message, and a call that its end cut off. */
   #whole(content, calls) {
@@ -252,7 +262,7 @@ export class Conversation {
     const memory = this.#memory, size = 8 * LOGPROBS;
     const all = memory.room(size, at => {
       const values = at + size / 2;
-      const n = this.#x.qsf_flat_answer_logprobs(this.#answer, at, values, LOGPROBS);
+      const n = this.#x.qsf_flat_answer_logprobs(this.answer, at, values, LOGPROBS);
       return memory.numbers(at, n).map((id, i) => ({id,
         logprob: new DataView(memory.raw.buffer).getFloat32(values + 4 * i, true)}));
     });
@@ -265,8 +275,8 @@ export class Conversation {
   }
   /* The status of the next piece; unless it is PENDING, the piece is complete. */
   #next() {
-    const status = this.#x.qsf_flat_answer_next(this.#answer);
-    if (status !== PENDING) this.#memory.check(status, this.#answer);
+    const status = this.#x.qsf_flat_answer_next(this.answer);
+    if (status !== PENDING) this.#memory.check(status, this.answer);
     return status;
   }
 
@@ -276,67 +286,96 @@ export class Conversation {
    * answer as a message.
    */
   async * generate(asked, options, signal, progress) {
-    const {logprobs, apart, listed} = options, calls = [], began = performance.now();
-    let all = '', started;
+    const {logprobs, apart, listed} = options, calls = [], batches = this.#batches;
+    const began = performance.now(), number = name => this.#memory.number(this.handle, name);
+    let all = '', started, read;
+    this.#pieces = [];
+    this.#failed = undefined;
+    this.#reported = {calls: 0, logprobs, listed};
+    batches.active++;
+    void signal.promise.then(() => batches.leave(this, signal.error));
     try {
-      this.#prompted(asked, options);
-      this.adapt(options.uses);
-      this.#sampler(options);
-      this.#shape(options);
-      this.#memory.check(this.#x.qsf_flat_answer_begin(this.#answer), this.#answer);
-      await this.#prompt(signal, progress);
-      const read = performance.now(), number = name => this.#memory.number(this.handle, name);
-      started = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
+      await batches.between(async () => {
+        if (signal.aborted) throw signal.error;
+        await batches.seat(this);
+        this.#prompted(asked, options);
+        this.adapt(options.uses);
+        this.#sampler(options);
+        this.#shape(options);
+        let status;
+        do status = this.#x.qsf_flat_answer_begin(this.answer);
+        while (status === E_FULL && number('prompt') <= number('contextLength') && await batches.evict(this));
+        this.#memory.check(status, this.answer);
+      });
       for (;;) {
-        while (this.#next() === PENDING) await this.#compute(signal);
-        const id = this.#memory.number(this.#answer, 'token');
-        const end = ENDS[this.#memory.number(this.#answer, 'end')];
-        const piece = {id: end ? undefined : id, ...this.#parts(calls.length, listed), began: started,
-          ...(logprobs && !end && {logprobs: this.#logprobs()}),
-          ...(end && {answerMs: performance.now() - read})};
-        started = undefined;
+        await this.#step(progress);
+        if (!this.#pieces.length) throw this.#failed.error;
+        const {piece, end} = this.#pieces.shift(), now = performance.now();
+        if (read === undefined) {
+          read = now;
+          started = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
+        }
         calls.push(...piece.calls);
         all += piece.text;
-        yield piece;
-        if (end) return apart ? {end, ...this.#whole(all, calls)} : {end};
-        await this.#pause();
+        yield {...piece, began: started, ...(end && {answerMs: now - read})};
+        started = undefined;
+        if (end) return apart ? {end, ...this.#whole(all, calls)}
+          : {end, text: all};
+        await batches.pause();
         if (signal.aborted) throw signal.error;
       }
     } finally {
-      this.#x.qsf_flat_free(this.#answer);      // the reader may have left at any point
-      this.#answer = 0;
+      this.#x.qsf_flat_free(this.answer);      // the reader may have left at any point
+      this.answer = 0;
+      batches.ended();
     }
   }
 
   /** How many tokens the sequence holds. */
-  get length() { return this.#memory.number(this.handle, 'length'); }
+  get length() { return this.handle ? this.#memory.number(this.handle, 'length') : 0; }
 
   /* ---- embeddings and ranks ---- */
   /* Calls use(handle) with an embedding's handle. */
-  async #embedding(options, use) {
+  async #embedding(options, uses, use) {
     const memory = this.#memory, x = this.#x;
-    const handle = memory.with(listed(options), at => x.qsf_flat_embedding_new(this.#context, at));
+    let handle = 0;
     try {
-      memory.check(x.qsf_flat_status(handle), handle);
-      return await use(handle);
+      await this.#batches.between(async () => {
+        await this.#batches.seat(this);
+        handle = memory.with(listed(options), at => x.qsf_flat_embedding_new(this.handle, at));
+        memory.check(x.qsf_flat_status(handle), handle);
+      });
+      return await use(handle, (ids, signal) =>
+        this.#batches.between(() => this.#numbers(handle, ids, uses, signal)));
     } finally {
       x.qsf_flat_free(handle);
     }
   }
   /* The numbers of an input. */
-  async #numbers(handle, ids, signal) {
+  async #numbers(handle, ids, uses, signal) {
     const memory = this.#memory, x = this.#x;
-    memory.check(memory.with(Int32Array.from(ids), at => memory.with(Uint32Array.of(ids.length), lens =>
-      x.qsf_flat_embedding_begin(handle, at, lens, 1))), handle);
-    await this.#compute(signal, undefined, handle, x.qsf_flat_embedding_step);
+    if (signal.aborted) throw signal.error;
+    for (;;) {
+      await this.#batches.seat(this);
+      this.adapt(uses);
+      const status = memory.with(Int32Array.from(ids), at => memory.with(Uint32Array.of(ids.length), lens =>
+        x.qsf_flat_embedding_begin(handle, at, lens, 1)));
+      if (status === E_FULL && await this.#batches.evict(this)) continue;
+      memory.check(status, handle);
+      break;
+    }
+    try {
+      await this.#batches.compute(handle, x.qsf_flat_embedding_step, signal);
+    } finally {
+      x.qsf_flat_cancel(handle);        // before the next batch
+    }
     return memory.filled(handle, 4, memory.number(handle, 'width') + 1,
       (at, cap) => x.qsf_flat_embedding_values(handle, at, cap),
       (at, n) => new Float32Array(memory.bytes(at, 4 * n).slice().buffer));
   }
   /** The embeddings of inputs, each a string or tokens. */
   async embed(texts, {pooling, normalize, uses}, signal) {
-    this.adapt(uses);
-    return this.#embedding([['pooling', pooling], ['plain', !normalize]], async handle => {
+    return this.#embedding([['pooling', pooling], ['plain', !normalize]], uses, async (handle, numbers) => {
       const all = [];
       if (pooling === 'rank' && !this.#memory.number(handle, 'width'))
         throw new QsfError('UNSUPPORTED',
@@ -344,8 +383,7 @@ export class Conversation {
       for (const text of texts) {
         const ids = typeof text === 'string' ? this.tokenize(text, {addSpecial: true, parseSpecial: true})
           : text;
-        if (signal.aborted) throw signal.error;
-        all.push(await this.#numbers(handle, ids, signal));
+        all.push(await numbers(ids, signal));
       }
       return all;
     });
@@ -358,37 +396,17 @@ export class Conversation {
   }
   /** The scores of documents. */
   async rerank(query, documents, {uses}, signal) {
-    this.adapt(uses);
-    return this.#embedding([['score', true]], async handle => {
+    return this.#embedding([['score', true]], uses, async (handle, numbers) => {
       const scores = [];
-      for (const document of documents) {
-        const ids = this.#pair(encoded(query), encoded(document));
-        if (signal.aborted) throw signal.error;
-        scores.push((await this.#numbers(handle, ids, signal))[0]);
-      }
+      for (const document of documents)
+        scores.push((await numbers(this.#pair(encoded(query), encoded(document)), signal))[0]);
       return scores;
     });
   }
 
   /* ---- adapters ---- */
-  /** Reads one from a file's bytes; returns its place, and its description. */
-  loadAdapter(name, bytes) {
-    const memory = this.#memory, x = this.#x, place = x.qsf_flat_adapter_new(this.#model);
-    try {
-      memory.named(name, at => this.#transport.loaded(bytes, () =>
-        memory.check(x.adapter_load(place, at, bytes.byteLength), place)));
-    } catch (error) {
-      x.qsf_flat_free(place);
-      throw error;
-    }
-    const [matrices, rank, alpha, size] = ['matrices', 'rank', 'alpha', 'adapterBytes'].map(which =>
-      memory.number(place, which));
-    return {place, info: {name: memory.textOf(place, 'adapter'), matrices, rank, alpha, bytes: size}};
-  }
-  freeAdapter(place) {
-    if (this.#uses.some(use => use.place === place)) this.adapt([]);    // its memory is freed at once
-    this.#x.qsf_flat_free(place);
-  }
+  /** Between batches: an adapter that it has used last is freed. */
+  disuse(place) { if (this.#uses.some(use => use.place === place)) this.adapt([]); }
   /** Sets the adapters of what is computed next: [{place, scale}]. */
   adapt(uses) {
     if (!uses.length && !this.#uses.length) return;
@@ -396,15 +414,15 @@ export class Conversation {
     memory.check(memory.with(Uint32Array.from(uses, use => use.place), places =>
       memory.with(Float32Array.from(uses, use => use.scale), scales =>
         this.#x.qsf_flat_conversation_adapt(this.handle, places, scales, uses.length))), this.handle);
-    if (this.#gpu?.gone) this.#leaveGpu();
+    this.#batches.look();
     this.#uses = uses;
   }
 
   /* ---- sessions ---- */
-  /** The sequence's tokens, with their keys and values, as bytes. */
-  async saveSession() {
-    const memory = this.#memory;
-    this.#gpu?.keep(true);
+  /** Between batches: the sequence's tokens, with their keys and values, as bytes. */
+  async save() {
+    const memory = this.#memory, {gpu} = this.#batches;
+    gpu?.keep(true);
     try {
       for (let status; ;) {
         const bytes = this.#transport.saved(memory.number(this.handle, 'sessionBytes'), () => {
@@ -412,18 +430,31 @@ export class Conversation {
         });
         if (status === OK) return bytes;
         if (status !== PENDING) memory.check(status, this.handle);
-        await this.#gpu.missing;        // what a GPU has comes a layer at a time; then from the beginning
+        await gpu.missing;        // what a GPU has comes a layer at a time; then from the beginning
       }
     } finally {
-      this.#gpu?.keep(false);
+      gpu?.keep(false);
     }
+  }
+  saveSession() {
+    return this.#batches.between(async () => {
+      await this.#batches.seat(this);
+      return this.save();
+    });
   }
   /** Restores a saved sequence; if the bytes are invalid, the sequence stays unchanged. Returns its
    * number of tokens. */
   loadSession(bytes, {uses}) {
-    this.adapt(uses);
-    this.#transport.loaded(bytes, () =>
-      this.#memory.check(this.#x.session_load(this.handle, bytes.byteLength), this.handle));
-    return this.length;
+    return this.#batches.between(async () => {
+      for (;;) {
+        await this.#batches.seat(this);
+        this.adapt(uses);
+        const status = this.#transport.loaded(bytes, () =>
+          this.#x.session_load(this.handle, bytes.byteLength));
+        if (status === E_FULL && await this.#batches.evict(this)) continue;
+        this.#memory.check(status, this.handle);
+        return this.length;
+      }
+    });
   }
 }

@@ -1,19 +1,27 @@
 /* A model in a module: which module runs, with which threads; the model's description, memory and
  * statistics. Runs in the engine's worker; its parts are memory.js, transport.js, conversation.js.
  * SPDX-License-Identifier: MIT */
+import {Batches} from './batches.js';
 import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
 import {lively, nameOf} from './gpu_choice.js';
 import {GpuModule} from './gpu_module.js';
 import {Memory, listed} from './memory.js';
-import {E_BUDGET, MODEL, PENDING, PLAN, STATS} from './names.js';
+import {E_BUDGET, MODEL, OK, PENDING, PLAN, STATS} from './names.js';
 import {contextTexts} from './options.js';
+import {Swap} from './swap.js';
 import {Transport} from './transport.js';
 import {figuresOf, slower} from './trials.js';
 
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
 const FIRST_PAGES = 64;
+const YIELD_MS = 12;
+/* Answers in a batch. By default one if memory is limited, since each needs room for its logits, or
+ * if batches change results. */
+const PARALLEL = 8;
+const parallel = ({maxParallel, memory, earlyExit, kvHeavy, kvMayDrop, batch}) =>
+  Math.min(batch, maxParallel || (memory || earlyExit || kvHeavy || kvMayDrop ? 1 : PARALLEL));
 const TRIAL_MS = 50;
 
 /* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */
@@ -22,7 +30,13 @@ const RELAXED = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3,
 export const hasRelaxed = () => WebAssembly.validate(RELAXED);
 
 export class Engine {
-  #source; #memory; #transport; #conversation; #threads = [];
+  #source; #memory; #transport; #threads = [];
+  #of;                          // what conversations need
+  #conversations = new Set();
+  /** The conversation that stats() is about. */
+  last;
+  /** For texts and embeddings. */
+  aside;
   #model; #context;             // the module's handles
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
@@ -89,7 +103,7 @@ export class Engine {
   /** Ends reads; the memory goes with the last reference. Resolves when the GPU has ended, too. */
   async end() {
     this.#transport.end();
-    await this.#gpu?.close();
+    await Promise.all([this.#gpu?.close(), this.#of?.swap?.end()]);
   }
   /** Also ends the threads, for a worker that stays alive. */
   terminate() {
@@ -108,8 +122,9 @@ export class Engine {
     }
     this.#transport.opened();
     this.#context = this.#memory.x.qsf_flat_context_new(this.#model);
-    this.#conversation = new Conversation(this.#memory, this.#transport, this.variant,
-      this.#host.warn, this.#model, this.#context);
+    this.#of = {memory: this.#memory, transport: this.#transport, variant: this.variant,
+      warn: this.#host.warn, model: this.#model, context: this.#context};
+    this.last = this.aside = this.converse();
   }
   async #open() {
     const memory = this.#memory, options = listed([['i2s-layout', this.#host.i2sLayout]]);
@@ -117,8 +132,18 @@ export class Engine {
     memory.check(await this.#transport.open(() => memory.named(this.#source.name, name =>
       memory.with(options, at => memory.x.qsf_flat_model_open(model, name, at)))), model);
   }
-  /** The model's texts, tokens and turns, once it is open. */
-  get conversation() { return this.#conversation; }
+  /** A new conversation, once the context is open. */
+  converse() {
+    const conversation = new Conversation(this.#of);
+    this.#conversations.add(conversation);
+    return conversation;
+  }
+  /** A conversation that nothing uses any more. */
+  part(conversation) {
+    this.#conversations.delete(conversation);
+    if (this.last === conversation) this.last = this.aside;
+    return this.#of.batches.between(() => conversation.end());
+  }
 
   /** Layers will stream: the reader writes them to shared memory directly. Not for what is read
    * once, since browsers count the memory twice then. */
@@ -128,9 +153,14 @@ export class Engine {
    * trialsOver() returned. */
   async context(options, chosen, trials) {
     this.#gpu = chosen.gpu;
+    const of = this.#of;
     this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
-    this.#conversation.begin(chosen.gpu ? await this.#begun(options, trials)
-      : this.#without(chosen.error, options.device));
+    of.batches = new Batches(of, parallel(options));
+    of.layers = this.#memory.number(this.#context, 'layer');
+    of.swap = new Swap(this.#host.swap, options.memory ? 0 : undefined);
+    of.batches.gpu = chosen.gpu ? await this.#begun(options, trials)
+      : this.#without(chosen.error, options.device);
+    this.last = this.aside = this.converse();
   }
   #without(error, device) {
     if (device === 'gpu') throw error;
@@ -203,12 +233,14 @@ export class Engine {
   #leave(reason) {
     this.#side.leave(this.#context);
     this.#side = undefined;
-    this.#conversation.withoutGpu();
+    this.#of.batches.gpu = undefined;
     this.#device = {kind: 'cpu', name: '', layers: 0, reason};
   }
   /* options: all of them, as options.js has checked them. */
   #asked(options, make) {
-    return this.#memory.with(listed([...contextTexts(options), ['seqs', 1]]), at => make(this.#context, at));
+    const most = parallel(options), seats = most > 1 ? 2 * most : 1;    // idle ones and embeddings have some
+    return this.#memory.with(listed([...contextTexts(options), ['seqs', seats], ['logits', most]]), at =>
+      make(this.#context, at));
   }
   #plan(options) { return this.#asked(options, this.#memory.x.qsf_flat_context_plan); }
   /** What the last context() or estimate() reduced of the requested options, and other warnings for
@@ -230,7 +262,7 @@ export class Engine {
   }
 
   #numbers(names) {
-    const handle = this.#conversation.handle ?? this.#context;
+    const handle = this.last.handle || this.#context;
     return Object.fromEntries(names.map(name => [name, this.#memory.number(handle, name)]));
   }
 
@@ -252,10 +284,44 @@ export class Engine {
     const {resident, plan} = this.info(), has = word => plan.some(({name}) => name.startsWith(word));
     return {again: !resident || has('window'), apart: has('experts')};
   }
+  /** Waits for the low bits of a progressive file. */
+  async refined(signal) {
+    for (;;) {
+      const missing = this.#transport.expecting(), status = this.#memory.x.qsf_flat_refine(this.#context);
+      if (status === OK) return;
+      if (status !== PENDING) this.#memory.check(status, this.#context);
+      await missing(signal.promise, YIELD_MS);
+      await this.#of.batches.pause();
+      if (signal.aborted) throw signal.error;
+    }
+  }
+
+  /* ---- adapters ---- */
+  /** Reads one from a file's bytes; returns its place, and its description. */
+  loadAdapter(name, bytes) {
+    const memory = this.#memory, {x} = memory, place = x.qsf_flat_adapter_new(this.#model);
+    try {
+      memory.named(name, at => this.#transport.loaded(bytes, () =>
+        memory.check(x.adapter_load(place, at, bytes.byteLength), place)));
+    } catch (error) {
+      x.qsf_flat_free(place);
+      throw error;
+    }
+    const [matrices, rank, alpha, size] = ['matrices', 'rank', 'alpha', 'adapterBytes'].map(which =>
+      memory.number(place, which));
+    return {place, info: {name: memory.textOf(place, 'adapter'), matrices, rank, alpha, bytes: size}};
+  }
+  freeAdapter(place) {
+    return this.#of.batches.between(() => {
+      for (const conversation of this.#conversations) conversation.disuse(place);
+      this.#memory.x.qsf_flat_free(place);
+    });
+  }
+
   stats() {
     const numbers = this.#numbers([...STATS, 'samplingNs']);
     return {...numbers, gpuLayers: this.#side?.about(this.#context).layers ?? 0,
-      cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
+      cachedTokens: this.last.length, memoryBytes: this.#memory.size};
   }
 }
 

@@ -48,9 +48,19 @@ export interface LoadOptions {
   /** 0: one per processor. If memory cannot be shared (a page without cross-origin isolation) it is
    * always 1. A whole number from 0 to 256; default 0. */
   threads?: number;
-  /** The context length in tokens; 0: the model's own, at most 4096. A whole number from 0 to
-   * 16777216; default 0. */
+  /**
+   * The context length in tokens; 0: the model's own, at most 4096. All conversations share it: if
+   * they do not fit together, those that were not used for the longest time leave memory, and come
+   * back when they continue. A whole number from 0 to 16777216; default 0.
+   */
   contextLength?: number;
+  /**
+   * Answers that are computed together, token by token; others wait until one of these has ended or
+   * its reader is slower than the engine. 0: 8, or 1 with `memory`, `kvHeavy`, `kvMayDrop` or
+   * `earlyExit`, which make batches costly or change results with them. A whole number from 0 to
+   * 256; default 0.
+   */
+  maxParallel?: number;
   /** Rows of a prompt that are computed at once. A whole number from 1 to 65536; default 256. */
   batch?: number;
   /** How keys and values are stored: the bits of both, or of keys and of values. docs/kv-cache.md
@@ -374,8 +384,7 @@ export interface ChatOptions extends GenerateOptions, TemplateOptions {
    * it returns, or its promise resolves with, is the call's result: a string, or anything that JSON
    * can express. If all calls of an answer have results, these are appended as messages with the
    * role "tool", and the model answers again, with up to `maxTokens` tokens. undefined means no
-   * result: chat() then ends with that answer. The model stays in use until then: another answer
-   * rejects with BUSY.
+   * result: chat() then ends with that answer. Other answers run meanwhile.
    */
   onToolCall?: (call: AnsweredCall) => unknown;
   /** How often the model may answer again. Calls after that are returned but not passed to
@@ -433,13 +442,48 @@ export interface RerankOptions { topN?: number; adapters?: readonly AdapterUse[]
 /** A document's index in the list given, and its relevance; higher is better. */
 export interface Ranked { readonly index: number; readonly score: number; }
 
+/** What conversation() takes: options of its chats, which a call's own options replace. */
+export interface ConversationOptions extends Omit<ChatOptions, 'signal'> {
+  /** The first message, with the role "system". */
+  system?: string;
+  /** Messages after it, to continue an earlier conversation. */
+  messages?: readonly Message[];
+}
+
 /**
- * One answer at a time. An answer runs, or waits to start, until it is read to its end or left: by
- * break, return() or its signal. Until then another answer, saveSession() and loadSession() reject
- * with code BUSY. Operations that end by themselves are waited for, in the order of the calls:
- * answers that were left, sessions being saved or loaded. So a caller that stops an answer may
- * start another one at once; if two callers do, the first is answered. Everything else works at any
- * time.
+ * A conversation of its own, with what it has computed: a call computes only what is new. Its calls
+ * have their turns in the order in which they begin; those of different conversations run at the
+ * same time. An answer that is not read for 30 s is ended if another call of its conversation
+ * waits, so do not wait for one in a callback of another.
+ *
+ * Conversations that do not fit in memory together leave it and come back (`contextLength`,
+ * `maxParallel`): 16 MB of them are kept as bytes, the rest in files, in the origin private file
+ * system of a page or the temporary folder of Node.js. The texts are the same.
+ */
+export interface Conversation extends Record<AsyncDispose, () => Promise<void>> {
+  /** A copy of its messages. Answers that failed or were left are not among them, nor what was said
+   * to them. */
+  readonly messages: Message[];
+  /** Says something to the model and appends both messages; or, with a list, replaces the messages
+   * after `system` with it. Otherwise as Model.chat(). */
+  chat(what: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
+  chat(what: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;
+  chat(what: string | readonly Message[], options: ChatOptions): StreamedAnswer<Answer | EndReason>;
+  /** As Model.generate(); the messages stay. */
+  generate(prompt: string | Iterable<number>, options?: GenerateOptions): StreamedAnswer<EndReason>;
+  /** As the model's, each in its turn. */
+  embed: Model['embed'];
+  rerank: Model['rerank'];
+  saveSession: Model['saveSession'];
+  loadSession: Model['loadSession'];
+  /** Frees its memory after its last call. A conversation that nothing refers to is freed, too. */
+  dispose(): Promise<void>;
+}
+
+/**
+ * Answers run at the same time, `maxParallel` in a batch; further ones wait. An answer that is left
+ * (by break, return() or its signal) ends at once. So does one whose generator nothing refers to
+ * any more, when its memory is collected; until then it holds no other answer up.
  *
  * `await using model = await load(...)` disposes of the model at the end of its block.
  */
@@ -453,14 +497,18 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): StreamedAnswer<EndReason>;
   /**
    * Answers a conversation, or what a user says, with the model's chat template. The part that a
-   * conversation has in common with the last call is not computed again. Control tokens in a
-   * message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list),
+   * conversation has in common with one of the last eight is not computed again. Control tokens in
+   * a message's content ("<|im_end|>") are treated as text. With `tools` (also an empty list),
    * `onToolCall`, `onReasoning` or `onPart` an answer is split into reasoning, text and calls, and
    * the iterator returns an Answer. `await` gives the whole answer, which is always split.
    */
   chat(messages: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
   chat(messages: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;
   chat(messages: string | readonly Message[], options: ChatOptions): StreamedAnswer<Answer | EndReason>;
+  /** A new conversation; it is in memory once it computes. */
+  conversation(options?: ConversationOptions): Conversation;
+  /** Ends all answers that have begun, as if their loops were left. */
+  stop(): void;
   /** Plain text by default. addSpecial adds the tokens that the model's description asks for; with
    * parseSpecial "<|im_end|>" is its token. */
   tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
@@ -468,8 +516,7 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /** The text that chat() would give the model. chat() itself takes control tokens only from the
    * template's part of it. */
   render(messages: string | readonly Message[], options?: TemplateOptions): Promise<string>;
-  /** The embedding of an input (a string or tokens). Waits for its turn as sessions do; the next
-   * prompt is computed from its beginning. */
+  /** The embedding of an input (a string or tokens), computed between the batches of answers. */
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
   embed(texts: Iterable<string | Iterable<number>>, options?: EmbedOptions): Promise<Float32Array[]>;
   /** How well documents answer a query, best first: the score of the file's classifier, otherwise
@@ -484,8 +531,9 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
    */
   refined(): Promise<void>;
   /**
-   * The tokens of the last prompt and answer with their keys and values, to resume from them later
-   * without computing them again. The size is about that of the KV cache in `info.plan`, times the
+   * The tokens of the last call's prompt and answer, as far as they are computed, with their keys
+   * and values, to resume from them later without computing them again. The size is about that of
+   * the KV cache in `info.plan`, times the
    * share of the context in use.
    */
   saveSession(): Promise<Uint8Array>;

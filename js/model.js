@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {Adapter, numbered} from './adapter.js';
 import {Tally, thenable} from './answer.js';
+import {Conversation} from './conversations.js';
 import {QsfError, unpack} from './errors.js';
 import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
   checkedText} from './options.js';
@@ -128,9 +129,17 @@ const LEFT = Symbol('left');
 /* The messages of an answer, in order; but the first failure on this side comes before everything
  * that waits, and onFailure() is called at once: the reader may be busy. */
 class Inbox {
-  #messages = []; #failure; #wake;
+  #messages = []; #failure; #wake; #since;
   onFailure;
-  put(message) { this.#messages.push(message); this.#wake?.(); }
+  /** Ends what the answer holds, also if its generator is not resumed. */
+  end = () => {};
+  put(message) {
+    if (!this.#wake) this.#since ??= performance.now();
+    this.#messages.push(message);
+    this.#wake?.();
+  }
+  /** For how many milliseconds what is here has not been taken. */
+  get unread() { return this.#since === undefined ? 0 : performance.now() - this.#since; }
   fail(error) {
     if (this.#failure) return;
     this.#failure = {error};
@@ -141,8 +150,10 @@ class Inbox {
   async take() {
     for (;;) {
       this.check();
+      this.#since = undefined;
       if (this.#messages.length) return this.#messages.shift();
       await new Promise(resolve => { this.#wake = resolve; });
+      this.#wake = undefined;
     }
   }
   /** The value of promise, which never rejects and before which nothing else may come. */
@@ -152,9 +163,16 @@ class Inbox {
   }
 }
 
+/* Generators that were dropped in the middle: nothing else ends them. */
+const dropped = new FinalizationRegistry(inbox => {
+  inbox.fail(LEFT);
+  inbox.end();
+});
+
 export class Model {
   #port; #info; #onProgress; #place;
   #answers = new Set();         // inboxes
+  #conversations = 0;           // numbers given
   #late;                        // what onProgress threw while no call was pending
 
   /** place(from) promises what a worker takes. */
@@ -181,22 +199,24 @@ export class Model {
 
   /** @type {import('./index.d.ts').Model['generate']} */
   generate(prompt, options) {
-    const checkedPrompt = () => (typeof prompt === 'string' ? prompt
-      : checkedIds(prompt, this.#info.vocabulary));
-    return this.#answer('generate', options, () => ({prompt: checkedPrompt()}));
+    return this.#answer('generate', options, () => this.#prompt(prompt));
   }
   /** @type {import('./index.d.ts').Model['chat']} */
   chat(messages, options) {
     return this.#answer('chat', options, () => ({messages: checkedMessages(messages)}));
   }
 
+  #prompt(prompt) {
+    return {prompt: typeof prompt === 'string' ? prompt : checkedIds(prompt, this.#info.vocabulary)};
+  }
+
   /* The arguments are copied and checked now, even if the loop begins later; an error is thrown in
    * the loop. */
-  #answer(call, options, what) {
+  #answer(call, options, what, conversation) {
     const inbox = new Inbox();
     let asked;
     try {
-      asked = {...what(), options: this.#checked(call, options)};
+      asked = {...what(), conversation, options: this.#checked(call, options)};
     } catch (error) {
       inbox.fail(error);
     }
@@ -206,13 +226,14 @@ export class Model {
         inbox.fail(LEFT);
         return Object.getPrototypeOf(answer)[way].call(answer, value);
       };
+    dropped.register(answer, inbox);
     return thenable(answer, tally);
   }
 
   async * #turn(inbox, asked, tally) {
     inbox.check();
     const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds, ...options},
-      ...what} = asked;
+      conversation, ...what} = asked;
     signal?.throwIfAborted();
     const late = this.#late;
     this.#late = undefined;
@@ -229,9 +250,22 @@ export class Model {
     const abort = () => inbox.fail(signal.reason);
     const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
     inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // ignored after the end of the turn
+    let entered;
     this.#answers.add(inbox);
     signal?.addEventListener('abort', abort, {once: true});
+    inbox.end = () => {
+      signal?.removeEventListener('abort', abort);
+      this.#answers.delete(inbox);
+      this.#port.forget(turn);
+      inbox.fail(LEFT);
+      entered?.leave();
+    };
     try {
+      if (conversation) {
+        entered = conversation.enter({unread: () => inbox.unread, end() { inbox.fail(LEFT); inbox.end(); }});
+        await inbox.until(entered.before);
+        Object.assign(what, conversation.what(), {conversation: conversation.number});
+      }
       this.#port.send({op: 'generate', turn, ...what, options});
       for (let round = 0, results = []; ;) {
         const m = await inbox.take();
@@ -240,6 +274,7 @@ export class Model {
           if (callbacks.waiting) await inbox.until(callbacks.over());
           inbox.check();
           tally.close(m.done);
+          conversation?.done(m.done);
           return apart ? tally.answered() : m.done.end;
         }
         if (m.waits) {
@@ -266,12 +301,25 @@ export class Model {
       if (error !== LEFT) throw error;
       return undefined;
     } finally {
-      signal?.removeEventListener('abort', abort);
-      this.#answers.delete(inbox);
-      this.#port.forget(turn);
-      inbox.fail(LEFT);
+      inbox.end();
     }
   }
+
+  /** @type {import('./index.d.ts').Model['conversation']} */
+  conversation(options) {
+    return new Conversation({
+      answer: (...given) => this.#answer(...given),
+      prompt: prompt => this.#prompt(prompt),
+      embed: (...given) => this.embed(...given),
+      rerank: (...given) => this.rerank(...given),
+      ask: (call, what) => this.#port.call(call, what),
+      loadSession: (bytes, given, conversation) =>
+        this.#ask('loadSession', {bytes: checkedBytes(bytes), conversation}, given),
+      send: message => this.#port.send(message),
+    }, ++this.#conversations, options);
+  }
+  /** @type {import('./index.d.ts').Model['stop']} */
+  stop() { for (const inbox of [...this.#answers]) inbox.fail(LEFT); }
 
   #checked(call, given) {
     const options = checked(call, given);

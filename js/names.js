@@ -12,7 +12,7 @@ export const STATS = (
   'expertsRead expertsBytes').split(' ');
 export const STATUS = (
   'OK PENDING ARGUMENT MEMORY IO CORRUPT UNSUPPORTED BUDGET FULL CANCELLED NOT_FOUND').split(' ');
-export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_CANCELLED = 9, E_NOT_FOUND = 10;
+export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
 export const ENDS = ' end stop length full cancelled failed'.split(' ');
 export const EVENT = {
   TEXT: 1, REASONING: 2, CALL: 3, ARGUMENTS: 4, CALL_END: 5, CALL_DROPPED: 6, CALL_CUT: 7};

@@ -1,9 +1,10 @@
 /* What the engine has in Node.js: files, modules, and workers for threads and for reading.
  * SPDX-License-Identifier: MIT */
 import {closeSync, fstatSync, openSync, readSync} from 'node:fs';
-import {readFile} from 'node:fs/promises';
+import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises';
 import {createRequire} from 'node:module';
-import {availableParallelism} from 'node:os';
+import {availableParallelism, tmpdir} from 'node:os';
+import {join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
@@ -90,6 +91,17 @@ async function gpuOf(given) {
   return create([]);
 }
 
+/* What Swap takes: a folder that is deleted at the end. */
+async function swapFiles() {
+  const folder = await mkdtemp(join(tmpdir(), 'qsf-')), path = name => join(folder, name);
+  return {
+    write: (name, bytes) => writeFile(path(name), bytes, {mode: 0o600}),
+    read: async name => new Uint8Array(await readFile(path(name))),
+    remove: name => rm(path(name)),
+    end: () => rm(folder, {recursive: true, force: true}),
+  };
+}
+
 /** serve()'s host, except for post. */
 export const nodeHost = ({wasmPaths, gpu} = {}) => ({
   startReader, startThread,
@@ -97,6 +109,7 @@ export const nodeHost = ({wasmPaths, gpu} = {}) => ({
   canShare: true,
   processors: availableParallelism(),
   gpu: () => gpuOf(gpu),
+  swap: swapFiles,
   runtime: `${process.release.name} ${process.version}`,
   backend: folder,
 });

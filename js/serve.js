@@ -1,11 +1,12 @@
 /* The engine's worker: answers the messages of model.js.
  * SPDX-License-Identifier: MIT
  *
- * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort',
- * turn}, which are not answered. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
- * waits: true}, which {op: 'results', turn, results} answers; {turn, done}, {turn, error},
- * {progress}, {warning}, {ending: ms until {ended} comes, at most}, {ended}, {dead: error} when
- * nothing more can be done. */
+ * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn}, {op: 'abort',
+ * turn} and {op: 'part', conversation}, which are not answered. conversation, a number, is
+ * one of those that model.conversation() made; without it a call is the model's own. Out besides:
+ * {turn, id, text, ...}, the parts of an answer; {turn, waits: true}, which {op: 'results', turn,
+ * results} answers; {turn, done}, {turn, error}, {progress}, {warning}, {ending: ms until {ended}
+ * comes, at most}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {ported} from './fetching.js';
@@ -13,6 +14,7 @@ import {CLOSING_MS} from './gpu.js';
 import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
+import {Talks} from './talks.js';
 import {trialsOver} from './trials.js';
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
@@ -33,7 +35,7 @@ class Stop {
  * gpu(), which may promise WebGPU's object; runtime: its name and version; backend() for a Store;
  * mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
-  let engine, source, chosen, warnings, stored = 0;
+  let engine, talks, source, chosen, warnings, stored = 0;
   const trials = trialsOver(host.backend), left = new Stop();
   let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
@@ -60,7 +62,7 @@ export function serve(host) {
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
-      compile: host.compile, startThread: host.startThread, runtime: host.runtime, warn});
+      compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
     check();
     await engine.open();
     if (estimate) {
@@ -72,6 +74,7 @@ export function serve(host) {
     check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
     await engine.context({...options, threads: 0}, which, trials);
+    talks = new Talks(engine);
     warnings.push(...engine.warnings);
     await source.settle?.(engine.reading);
     await engine.decide(left);
@@ -97,7 +100,7 @@ export function serve(host) {
   function forget() {
     engine?.terminate();
     source?.terminate?.();
-    engine = source = undefined;
+    engine = talks = source = undefined;
   }
   /* Threads that wait for work keep the engine's memory, and the reader keeps the process. They end
    * after everything that may still call the module. */
@@ -106,7 +109,7 @@ export function serve(host) {
     left.abort();
     await end();
     if (!host.mayNotBlock) return;
-    await Promise.all([loading, last]);
+    await Promise.all([loading, talks?.over()]);
     forget();
   }
 
@@ -135,45 +138,18 @@ export function serve(host) {
     }
   }
 
-  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.
-   * Claiming it is this one step, in which nothing is waited for; the claim's turn comes when all
-   * those before have ended. That is only a matter of time if they end by themselves, as abandoned
-   * answers do; one that is being read may never end, so further claims are refused then. */
-  let last = Promise.resolve();         // the end of the last claim
-  let read;                             // the answer that is being read, or will be when its turn comes
-  function claim(answer) {
-    if (read && !read.stop.aborted)
-      throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
-    read = answer;
-    const before = last;
-    let end;
-    last = new Promise(resolve => { end = resolve; });
-    return {
-      before,
-      end() {
-        if (read === answer) read = undefined;
-        end();
-      },
-    };
-  }
-  async function alone(use) {
-    const {before, end} = claim();
-    try {
-      await before;
-      return await use();
-    } finally {
-      end();
-    }
-  }
-  /* The same for what takes long: use(signal) ends soon after {op: 'abort', turn: id}. */
-  async function working(id, use) {
-    const stop = new Stop();
+  /* Uses a conversation when its turn comes; use(conversation, signal) ends soon after {op:
+   * 'abort', turn: id}. */
+  async function working(id, talk, use) {
+    const stop = new Stop(), {before, end} = talks.claim(talk);
     answers.set(id, {stop});
     try {
-      return await alone(() => use(stop));
+      await before;
+      return await use(talk.conversation, stop);
     } finally {
       stop.abort();
       answers.delete(id);
+      end();
     }
   }
 
@@ -201,7 +177,7 @@ export function serve(host) {
     answers.set(id, {stop});
     try {
       const {name, bytes} = await whole(from, options, stop);
-      const {place, info} = engine.conversation.loadAdapter(name, bytes);
+      const {place, info} = engine.loadAdapter(name, bytes);
       adapters.set(id, {place, users: 0});
       return {number: id, info};
     } finally {
@@ -209,7 +185,7 @@ export function serve(host) {
     }
   }
   function release(adapter) {
-    if (adapter.freed && !adapter.users) engine.conversation.freeAdapter(adapter.place);
+    if (adapter.freed && !adapter.users) void engine.freeAdapter(adapter.place).catch(() => {});
   }
   /* It is freed after the last answer that uses it. */
   function freeAdapter({number}) {
@@ -247,7 +223,7 @@ export function serve(host) {
     const stop = new Stop();
     refining.add(stop);
     try {
-      await engine.conversation.refined(stop);
+      await engine.refined(stop);
     } finally {
       refining.delete(stop);
     }
@@ -258,8 +234,10 @@ export function serve(host) {
     // the port has forgotten that turn; the worker's host counts it
     let claimed, uses = [], last = {done: 'aborted'};
     try {
-      claimed = claim(answer);
       uses = asked.options.uses = held(asked.options.adapters);
+      const its = talks.of(asked);
+      claimed = talks.claim(its);
+      answer.conversation = its.conversation;
       answers.set(turn, answer);
       await claimed.before;
       const post = message => host.post({turn, ...message});
@@ -285,8 +263,8 @@ export function serve(host) {
       const said = await speak({messages: JSON.stringify([...before, ...added]),
         options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round,
           continueFinalMessage: options.continueFinalMessage && !round}}, answer, post);
-      const {end, message} = said, calls = message?.tool_calls;
-      added.push(message);
+      const {end, message, text} = said, calls = message?.tool_calls;
+      added.push(message ?? {role: 'assistant', content: text});
       if (!calls || round === options.toolRounds) return {...said, messages: added};
       const results = await new Promise(resolve => {
         answer.give = resolve;
@@ -307,7 +285,7 @@ export function serve(host) {
   async function speak({options, ...what}, answer, post) {
     const {stop} = answer;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = engine.conversation.generate(what, options, stop, told);
+    const tokens = answer.conversation.generate(what, options, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
@@ -335,18 +313,18 @@ export function serve(host) {
       loading = opening.catch(() => {});
       return opening;
     },
-    tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
-    detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
-    render: ({messages, options}) => engine.conversation.render(messages, options),
+    tokenize: ({text, options}) => engine.aside.tokenize(text, options),
+    detokenize: ({ids, options}) => engine.aside.detokenize(ids, options),
+    render: ({messages, options}) => engine.aside.render(messages, options),
     embed: ({id, texts, options}) => withAdapters(options.adapters, uses =>
-      working(id, stop => engine.conversation.embed(texts, {...options, uses}, stop))),
+      working(id, talks.aside, (aside, stop) => aside.embed(texts, {...options, uses}, stop))),
     rerank: ({id, query, documents, options}) => withAdapters(options.adapters, uses =>
-      working(id, stop => engine.conversation.rerank(query, documents, {uses}, stop))),
+      working(id, talks.aside, (aside, stop) => aside.rerank(query, documents, {uses}, stop))),
     stats: () => engine.stats(),
     refined,
-    saveSession: () => alone(() => engine.conversation.saveSession()),
-    loadSession: ({bytes, options}) => withAdapters(options.adapters, uses =>
-      alone(() => engine.conversation.loadSession(bytes, {uses}))),
+    saveSession: ({conversation}) => talks.at(conversation).conversation.saveSession(),
+    loadSession: ({id, conversation, bytes, options}) => withAdapters(options.adapters, uses =>
+      working(id, talks.at(conversation, true), talk => talk.loadSession(bytes, {uses}))),
     loadAdapter,
     freeAdapter,
     end: leave,
@@ -359,6 +337,7 @@ export function serve(host) {
       if (answer) answer.wanted += message.n;
       return answer?.wake?.();
     }
+    if (message.op === 'part') return talks?.part(message.conversation);
     if (message.op === 'results') return answer?.give?.(message.results);
     if (message.op === 'abort') {
       freeAdapter({number: message.turn});      // of a loadAdapter() that was done already

@@ -73,7 +73,7 @@ uint32_t beam_rows(const serve_beam *m, qsf_row *rows)
 uint32_t beam_blocks(seq_pool *p, const serve_beam *m)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->n_live; i++) n += seq_blocks_for(p, m->live[i].seq, 1);
+    for (uint32_t i = 0; i < m->n_live; i++) n += qsf_schedule_blocks(p->schedule, m->live[i].seq, 1);
     return n;
 }
 

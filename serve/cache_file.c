@@ -33,14 +33,14 @@ static bool cache_take(seq_pool *p, const qsf_custom_file *part, int32_t *ids, s
 {
     size_t n;
     uint32_t s = 0;
-    while (s < p->n_seqs && p->seqs[s].use != POOL_FREE) s++;
+    while (s < p->n_seqs && qsf_schedule_seq(p->schedule, (qsf_seq)s)->use) s++;
     if (s == p->n_seqs) return false;
     if (qsf_session_load(p->context, (qsf_seq)s, part, ids, cap, &n, err)
         || qsf_turn_hold(p->seqs[s].turn, ids, n)) {
         seq_give_back(p, s);
         return false;
     }
-    p->seqs[s].use = POOL_RUNS;
+    qsf_schedule_use(p->schedule, (qsf_seq)s, QSF_SEQ_RUNS, 0);
     seq_keep(p, s, 0, 0);
     return true;
 }
@@ -88,9 +88,9 @@ static int32_t cache_next(const seq_pool *p, uint64_t used)
 {
     int32_t best = -1;
     for (uint32_t i = 0; i < p->n_seqs; i++) {
-        const pool_seq *q = &p->seqs[i];
-        if (q->use == POOL_KEPT && !p->loras[i].n && q->used > used
-            && (best < 0 || q->used < p->seqs[best].used)) best = (int32_t)i;
+        const qsf_seq_state *q = qsf_schedule_seq(p->schedule, (qsf_seq)i);
+        if (q->use == QSF_SEQ_KEPT && !p->loras[i].n && q->used > used
+            && (best < 0 || q->used < qsf_schedule_seq(p->schedule, best)->used)) best = (int32_t)i;
     }
     return best;
 }
@@ -99,7 +99,7 @@ static bool cache_write_all(const seq_pool *p, FILE *f)
 {
     uint64_t used = 0;
     bool ok = fwrite(cache_magic, 1, sizeof cache_magic, f) == sizeof cache_magic;
-    for (int32_t s; ok && (s = cache_next(p, used)) >= 0; used = p->seqs[s].used) {
+    for (int32_t s; ok && (s = cache_next(p, used)) >= 0; used = qsf_schedule_seq(p->schedule, s)->used) {
         size_t n;
         const int32_t *ids = qsf_turn_tokens(p->seqs[s].turn, &n);
         const uint64_t len = qsf_session_bytes(p->context, s);

@@ -148,11 +148,11 @@ uint32_t embed_gather(embedder *e, uint32_t n, uint32_t left, uint32_t taken)
         uint32_t rows = text_len(t) - t->n_done < left ? text_len(t) - t->n_done : left;
         const uint32_t most = e->scheduler->n_logits, room = asked < most ? most - asked : 0;
         if (scores && rows > room) rows = room;
-        (void)seq_make_room(p, taken + seq_blocks_for(p, t->seq, rows), -1);
-        const uint32_t fit = seq_rows_in(p, t->seq, p->n_free > taken ? p->n_free - taken : 0);
+        (void)seq_make_room(p, taken + qsf_schedule_blocks(p->schedule, t->seq, rows), -1);
+        const uint32_t fit = qsf_schedule_fit(p->schedule, t->seq, p->n_free > taken ? p->n_free - taken : 0);
         if (rows > fit) rows = fit;
         if (e->whole && rows < text_len(t)) continue;
-        taken += seq_blocks_for(p, t->seq, rows);
+        taken += qsf_schedule_blocks(p->schedule, t->seq, rows);
         t->n_rows = rows;
         t->first = scores ? asked : n;
         asked += scores ? rows : 0;

@@ -12,8 +12,8 @@ void branch_pause(scheduler *s, serve_branch *b)
     if (b->stage != BRANCH_PAUSED) {
         b->n_back = (uint32_t)n;
         if (p->disk)
-            b->disk = disk_put(p->disk, p->context, b->seq, b->job->lora.key, b->back, b->n_back, p->row_ns,
-                               true, 0);
+            b->disk = disk_put(p->disk, p->context, b->seq, b->job->lora.key, b->back, b->n_back,
+                               qsf_schedule_row_ns(p->schedule), true, 0);
         if (b->disk >= 0) {
             disk_hold(p->disk, b->disk);
             metric_add(&s->metrics->preempted_to_disk_total, 1);
@@ -39,7 +39,7 @@ serve_branch *scheduler_last(scheduler *s)
 
 uint32_t answer_blocks(scheduler *s, const serve_branch *b)
 {
-    return b->beam ? beam_blocks(&s->pool, b->beam) : seq_blocks_for(&s->pool, b->seq, 1);
+    return b->beam ? beam_blocks(&s->pool, b->beam) : qsf_schedule_blocks(s->pool.schedule, b->seq, 1);
 }
 
 bool answer_room(scheduler *s, serve_branch *b, uint32_t taken)

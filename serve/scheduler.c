@@ -12,8 +12,8 @@
 bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o, serve_engine *e,
                      serve_metrics *metrics, qsf_error *err)
 {
-    *s = (scheduler){ .metrics = metrics, .engine = e, .slots = o->slots, .step_rows = o->step_rows,
-                      .draft = o->draft, .n_logits = o->slots };
+    *s = (scheduler){ .metrics = metrics, .engine = e, .slots = o->slots, .draft = o->draft,
+                      .n_logits = o->slots };
     s->waiting_end = &s->waiting;
     s->n_batch = qsf_context_batch(c);
     s->running = calloc(s->slots, sizeof *s->running);
@@ -25,8 +25,7 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
         return false;
     }
     embed_begin(&s->embed, s, c, o);
-    return seq_pool_begin(&s->pool, c, o->slots + o->kept, o->slots + o->kept + EMBED_TEXTS, o->session_s,
-                          metrics, err);
+    return seq_pool_begin(&s->pool, c, o, o->slots + o->kept + EMBED_TEXTS, metrics, err);
 }
 
 void scheduler_end(scheduler *s)
@@ -132,7 +131,8 @@ static uint32_t blocks_promised(scheduler *s)
         const uint32_t whole = b->stage == BRANCH_PROMPT ? (uint32_t)branch_prompt(b)->n : b->n_back,
             have = qsf_seq_length(s->pool.context, b->seq);
         n += branch_width(b);
-        if (b->stage != BRANCH_ANSWER && have < whole) n += seq_blocks_for(&s->pool, b->seq, whole - have);
+        if (b->stage != BRANCH_ANSWER && have < whole)
+            n += qsf_schedule_blocks(s->pool.schedule, b->seq, whole - have);
     }
     return n;
 }
@@ -262,7 +262,7 @@ static void branch_count(scheduler *s, serve_branch *b)
     metric_add(&s->metrics->sample_ns_total, t.ns_sampling - b->ns_sampling);
     metric_add(&s->metrics->drafts_total, guessed);
     metric_add(&s->metrics->drafts_accepted_total, right);
-    if (guessed) scheduler_drafted(s, guessed, right);
+    if (guessed) qsf_schedule_drafted(s->pool.schedule, guessed, right);
     b->n_guessed = t.n_guessed;
     b->n_right = t.n_right;
     b->ns_sampling = t.ns_sampling;
@@ -391,7 +391,7 @@ bool scheduler_step(scheduler *s)
         engine_spoilt(s->engine, st);
         scheduler_fail(s, st);
     } else {
-        scheduler_measure(s, computed - gathered, n);
+        qsf_schedule_measure(s->pool.schedule, computed - gathered, n);
         embed_deliver(&s->embed, QSF_OK);
         scheduler_deliver(s);
     }

@@ -8,49 +8,44 @@
 #include "disk.h"
 #include "embed.h"
 #include "prefix.h"
+#include "qsf_schedule.h"
 
-enum { SERVE_KEYS = 256, SERVE_SIZES = 32 };
+enum { SERVE_KEYS = 256 };
 
 /* ---- sequences.c: sequences, their blocks, and what is kept of them ---- */
 
-typedef enum pool_use { POOL_FREE, POOL_RUNS, POOL_KEPT } pool_use;
 /* A sequence of the context, with the turn that is its own for good. */
 typedef struct pool_seq {
     qsf_turn *turn;
-    pool_use  use;
-    uint64_t  used;                        /* when, counted in uses */
-    uint64_t  session, session_end_ns;     /* 0: kept for no particular session */
+    uint64_t  session;                     /* 0: kept for no particular session */
 } pool_seq;
 
 typedef struct seq_pool {
     qsf_context   *context;
+    qsf_schedule  *schedule;               /* of seqs: how each is used */
     serve_metrics *metrics;
     pool_seq      *seqs;
     serve_lora    *loras;                  /* of these, then of the sequences for embedded inputs */
     uint32_t       n_seqs, n_all, n_free;  /* n_all: of loras; n_free: free blocks, as far as is known */
     uint32_t       block, window;
-    uint64_t       uses, session_ns;
+    uint64_t       session_ns;
     prefix_tree   *tree;
     disk_store    *disk;                   /* NULL: evicted sequences are lost */
     int32_t       *ids;                    /* [n_ids], with a disk: of what is read back */
     size_t         n_ids;
-    double         row_ns;                 /* measured: a prompt's row */
 } seq_pool;
 
 /* n_all: with the sequences reserved for embedded inputs. */
-bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, uint32_t n_all, unsigned session_s,
+bool seq_pool_begin(seq_pool *p, qsf_context *c, const serve_engine_options *o, uint32_t n_all,
                     serve_metrics *metrics, qsf_error *err);
 /* Gives it a disk.  false: *err says why not. */
 bool seq_pool_disk(seq_pool *p, const disk_options *o, qsf_error *err);
 void seq_pool_end(seq_pool *p);
 uint32_t seq_pool_blocks(seq_pool *p);                       /* free ones */
-/* How many blocks the next rows of a sequence take; how many rows fit in a number of blocks. */
-uint32_t seq_blocks_for(seq_pool *p, qsf_seq s, uint32_t rows);
-uint32_t seq_rows_in(seq_pool *p, qsf_seq s, uint32_t blocks);
 /* Evicts kept sequences, least recently used first, except `but`, until that many blocks are
  * free. */
 bool seq_make_room(seq_pool *p, uint32_t blocks, int32_t but);
-/* An empty sequence, whose use is POOL_RUNS; -1: all run. */
+/* An empty sequence, whose use is QSF_SEQ_RUNS; -1: all run. */
 int32_t seq_take(seq_pool *p, int32_t but);
 void seq_give_back(seq_pool *p, uint32_t s);                 /* empties it, and takes its adapters */
 /* Gives an empty sequence adapters; also for sequences of embedded inputs. */
@@ -129,7 +124,7 @@ typedef struct scheduler {
     seq_pool       pool;
     serve_metrics *metrics;
     serve_engine  *engine;                 /* for events */
-    unsigned       slots, step_rows, draft;        /* draft: most guesses of an answer */
+    unsigned       slots, draft;           /* draft: most guesses of an answer */
     uint32_t       n_batch, n_logits, n_seq;       /* n_seq: most positions of a sequence */
     serve_branch **running;                /* [slots], in the order that they came */
     unsigned       n_running, n_taken;     /* taken: slots; a beam takes several */
@@ -140,9 +135,6 @@ typedef struct scheduler {
     unsigned       n_order;
     qsf_turn     **turns;                  /* [slots], the branches that have logits */
     embedder       embed;
-    double         answer_ns[SERVE_SIZES]; /* measured: a step with this many rows of answers alone */
-    double         right, wrong;           /* guesses, recent ones weighted most */
-    unsigned       undrafted;              /* steps without guesses since they did not pay */
     uint64_t       served[SERVE_KEYS];     /* rows of each client */
 } scheduler;
 
@@ -177,9 +169,6 @@ void branch_forget_disk(scheduler *s, serve_branch *b);      /* its entry there 
 /* ---- gather.c ---- */
 /* The next step's batch, in s->rows and s->order; returns its rows. */
 uint32_t scheduler_gather(scheduler *s);
-/* Learns from a step. */
-void scheduler_measure(scheduler *s, uint64_t ns, uint32_t rows);
-void scheduler_drafted(scheduler *s, uint64_t guessed, uint64_t right);
 /* ---- room.c ---- */
 /* Takes a running branch's sequence away; the branch resumes later, and its answer is the same. */
 void branch_pause(scheduler *s, serve_branch *b);

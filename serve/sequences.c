@@ -4,13 +4,17 @@
 
 #include <stdlib.h>
 
-bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, uint32_t n_all, unsigned session_s,
+bool seq_pool_begin(seq_pool *p, qsf_context *c, const serve_engine_options *o, uint32_t n_all,
                     serve_metrics *metrics, qsf_error *err)
 {
+    const uint32_t n_seqs = o->slots + o->kept;
+    const qsf_schedule_options so = { .size = sizeof so, .n_seqs = n_seqs, .n_logits = o->slots,
+                                      .step_rows = o->step_rows, .draft = o->draft };
     qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(c, &plan);
     *p = (seq_pool){ .context = c, .metrics = metrics, .n_seqs = n_seqs, .window = plan.kv_window,
-                     .n_all = n_all, .session_ns = session_s * (uint64_t)1000000000 };
+                     .n_all = n_all, .session_ns = o->session_s * (uint64_t)1000000000 };
+    if (qsf_schedule_new(c, &so, &p->schedule, err)) return false;
     p->seqs = calloc(n_seqs, sizeof *p->seqs);
     p->loras = calloc(n_all, sizeof *p->loras);
     p->tree = prefix_new(n_seqs);
@@ -44,10 +48,16 @@ void seq_pool_end(seq_pool *p)
     prefix_free(p->tree);
     free(p->loras);
     free(p->seqs);
+    qsf_schedule_free(p->schedule);
     *p = (seq_pool){ 0 };
 }
 
 /* ---- blocks ---- */
+
+static bool seq_is_kept(const seq_pool *p, uint32_t s)
+{
+    return qsf_schedule_seq(p->schedule, (qsf_seq)s)->use == QSF_SEQ_KEPT;
+}
 
 uint32_t seq_pool_blocks(seq_pool *p)
 {
@@ -61,31 +71,9 @@ uint32_t seq_pool_blocks(seq_pool *p)
     metric_set(&p->metrics->kv_positions, u.positions);
     p->block = u.block;
     uint32_t kept = 0;
-    for (uint32_t s = 0; s < p->n_seqs; s++) kept += p->seqs[s].use == POOL_KEPT;
+    for (uint32_t s = 0; s < p->n_seqs; s++) kept += seq_is_kept(p, s);
     metric_set(&p->metrics->kept_sequences, kept);
-    return p->n_free = u.n_free;
-}
-
-/* Rows that the last block of a sequence still takes; below 0: it is shared, and copied first. */
-static int64_t seq_slack(seq_pool *p, qsf_seq s)
-{
-    const uint32_t used = qsf_seq_length(p->context, s) % p->block;
-    const int64_t room = qsf_seq_room(p->context, s), all = (int64_t)p->n_free * p->block;
-    if (!used) return 0;
-    return room > all ? (int64_t)(p->block - used) : -(int64_t)used;
-}
-
-uint32_t seq_blocks_for(seq_pool *p, qsf_seq s, uint32_t rows)
-{
-    const int64_t more = (int64_t)rows - seq_slack(p, s);
-    if (p->window || !rows || more <= 0) return 0;
-    return (uint32_t)((more + p->block - 1) / p->block);
-}
-
-uint32_t seq_rows_in(seq_pool *p, qsf_seq s, uint32_t blocks)
-{
-    const int64_t rows = seq_slack(p, s) + (int64_t)blocks * p->block;
-    return p->window ? UINT32_MAX : rows > 0 ? (uint32_t)rows : 0;
+    return p->n_free = qsf_schedule_count(p->schedule);
 }
 
 /* ---- eviction ---- */
@@ -117,25 +105,8 @@ void seq_give_back(seq_pool *p, uint32_t s)
     seq_listed(p, s, false);
     (void)qsf_seq_truncate(p->context, (qsf_seq)s, 0);
     (void)seq_adapt(p, (qsf_seq)s, &none);
-    p->seqs[s].use = POOL_FREE;
+    qsf_schedule_use(p->schedule, (qsf_seq)s, QSF_SEQ_FREE, 0);
     p->seqs[s].session = 0;
-}
-
-/* The kept sequence to evict first; -1: none is kept.  Those of sessions are evicted last. */
-static int32_t seq_oldest(const seq_pool *p, int32_t but)
-{
-    int32_t best = -1;
-    const uint64_t now = serve_now();
-    bool best_held = true;
-    for (uint32_t i = 0; i < p->n_seqs; i++) {
-        const pool_seq *q = &p->seqs[i];
-        const bool held = q->session && q->session_end_ns > now;
-        if (q->use != POOL_KEPT || (int32_t)i == but) continue;
-        if (best >= 0 && (held != best_held ? held : q->used >= p->seqs[best].used)) continue;
-        best = (int32_t)i;
-        best_held = held;
-    }
-    return best;
 }
 
 /* Evicts a kept sequence, to the disk if there is one. */
@@ -145,8 +116,9 @@ static void seq_evict(seq_pool *p, uint32_t s)
     const pool_seq *q = &p->seqs[s];
     const int32_t *ids = qsf_turn_tokens(q->turn, &n);
     if (p->disk)
-        (void)disk_put(p->disk, p->context, (qsf_seq)s, p->loras[s].key, ids, (uint32_t)n, p->row_ns, false,
-                       q->session ? q->session_end_ns : 0);
+        (void)disk_put(p->disk, p->context, (qsf_seq)s, p->loras[s].key, ids, (uint32_t)n,
+                       qsf_schedule_row_ns(p->schedule), false,
+                       q->session ? qsf_schedule_seq(p->schedule, (qsf_seq)s)->held_ns : 0);
     seq_give_back(p, s);
     metric_add(&p->metrics->evicted_total, 1);
     seq_pool_blocks(p);
@@ -155,7 +127,7 @@ static void seq_evict(seq_pool *p, uint32_t s)
 bool seq_make_room(seq_pool *p, uint32_t blocks, int32_t but)
 {
     while (p->n_free < blocks) {
-        const int32_t old = seq_oldest(p, but);
+        const int32_t old = qsf_schedule_oldest(p->schedule, but, serve_now());
         if (old < 0) return false;
         seq_evict(p, (uint32_t)old);
     }
@@ -164,10 +136,9 @@ bool seq_make_room(seq_pool *p, uint32_t blocks, int32_t but)
 
 int32_t seq_take(seq_pool *p, int32_t but)
 {
-    int32_t s = -1;
-    for (uint32_t i = 0; i < p->n_seqs && s < 0; i++) if (p->seqs[i].use == POOL_FREE) s = (int32_t)i;
-    if (s < 0 && (s = seq_oldest(p, but)) >= 0) seq_evict(p, (uint32_t)s);
-    if (s >= 0) p->seqs[s].use = POOL_RUNS;
+    int32_t s = qsf_schedule_unused(p->schedule);
+    if (s < 0 && (s = qsf_schedule_oldest(p->schedule, but, serve_now())) >= 0) seq_evict(p, (uint32_t)s);
+    if (s >= 0) qsf_schedule_use(p->schedule, s, QSF_SEQ_RUNS, 0);
     return s;
 }
 
@@ -178,41 +149,43 @@ int32_t seq_like(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len, ui
     uint32_t s = 0;
     *n = prefix_longest(p->tree, key, ids, len, &s);
     if (!*n) return -1;
-    p->seqs[s].used = ++p->uses;
+    const qsf_seq_state *q = qsf_schedule_seq(p->schedule, (qsf_seq)s);
+    qsf_schedule_use(p->schedule, (qsf_seq)s, q->use, q->held_ns);
     return (int32_t)s;
 }
 
 void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < p->n_seqs; i++)
-        if (session && p->seqs[i].session == session) p->seqs[i].session = 0;
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        if (!session || p->seqs[i].session != session) continue;
+        p->seqs[i].session = 0;
+        qsf_schedule_hold(p->schedule, (qsf_seq)i, 0);
+    }
     seq_listed(p, s, true);
     if (!prefix_has(p->tree, s) || lora_is_gone(&p->loras[s])) {
         seq_give_back(p, s);
         return;
     }
-    p->seqs[s].use = POOL_KEPT;
-    p->seqs[s].used = ++p->uses;
+    qsf_schedule_use(p->schedule, (qsf_seq)s, QSF_SEQ_KEPT, session ? now_ns + p->session_ns : 0);
     p->seqs[s].session = session;
-    p->seqs[s].session_end_ns = now_ns + p->session_ns;
     /* Sequences that are a prefix of this one are not needed any more. */
     for (int32_t q = prefix_within(p->tree, s, -1), next; q >= 0; q = next) {
         next = prefix_within(p->tree, s, q);
-        if (p->seqs[q].use == POOL_KEPT && !p->seqs[q].session) seq_give_back(p, (uint32_t)q);
+        if (seq_is_kept(p, (uint32_t)q) && !p->seqs[q].session) seq_give_back(p, (uint32_t)q);
     }
 }
 
 void seq_forget_dropped(seq_pool *p)
 {
     for (uint32_t s = 0; s < p->n_seqs; s++)
-        if (p->seqs[s].use == POOL_KEPT && lora_is_gone(&p->loras[s])) seq_give_back(p, s);
+        if (seq_is_kept(p, s) && lora_is_gone(&p->loras[s])) seq_give_back(p, s);
 }
 
 int32_t seq_on_disk(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len)
 {
     uint32_t s, n;
     const uint32_t have = prefix_longest(p->tree, key, ids, len, &s);
-    return disk_like(p->disk, key, ids, len, have, p->row_ns, &n);
+    return disk_like(p->disk, key, ids, len, have, qsf_schedule_row_ns(p->schedule), &n);
 }
 
 bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora)

@@ -89,7 +89,7 @@ def script_list(name, items):
 
 # The constants that js/ uses.
 USED = {
-    "status": ("OK", "PENDING", "E_MEMORY", "E_IO", "E_BUDGET", "E_CANCELLED", "E_NOT_FOUND"),
+    "status": ("OK", "PENDING", "E_MEMORY", "E_IO", "E_BUDGET", "E_FULL", "E_CANCELLED"),
     "event": ("TEXT", "REASONING", "CALL", "ARGUMENTS", "CALL_END", "CALL_DROPPED", "CALL_CUT"),
     "grammar": ("GBNF", "REGEX", "JSON_SCHEMA", "CHOICES"),
 }

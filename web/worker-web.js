@@ -6,6 +6,7 @@ import {compile} from './modules.js';
 import {opfs} from './opfs.js';
 import {serveReader} from '../js/reader.js';
 import {serve} from '../js/serve.js';
+import {swapFiles} from './swap_files.js';
 
 /* The type of this script, which bundlers may have changed; again() starts it once more. */
 const type = (() => {
@@ -49,6 +50,7 @@ const engine = wasmPaths => serve({
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
   gpu: () => navigator.gpu,
+  swap: swapFiles,
   runtime: navigator.userAgent,
   backend: opfs,
 });

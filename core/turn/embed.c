@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "model/part.h"
 #include "turn/hidden.h"
+#include "qsf_schedule.h"
 
 void qsf_embed_defaults_of(qsf_embed_options *o, size_t size)
 {
@@ -222,7 +223,7 @@ static size_t embed_gather(const qsf_context *c, qsf_embed_run *r)
     qsf_row *rows = c->embed_rows;
     const int32_t *ids = r->ids;
     const size_t most = c->o.n_batch;
-    size_t used = 0, blocks = 0, seqs = QSF_MIN(c->o.n_seqs, EMBED_PARTS);
+    size_t used = 0, blocks = 0, seqs = QSF_MIN(r->n_seqs, EMBED_PARTS);
     if (!r->how) seqs = QSF_MIN(seqs, c->o.n_logits);
     r->n_parts = 0;
     for (size_t i = r->from.text; i < r->n && r->n_parts < seqs; ids += r->lens[i++]) {
@@ -231,7 +232,8 @@ static size_t embed_gather(const qsf_context *c, qsf_embed_run *r)
         if (r->n_parts && (left > most - used || blocks + takes > c->tables.n_blocks)) break;
         p.rows = QSF_MIN(left, most - used);
         for (size_t k = 0; k < p.rows; k++)
-            rows[used + k] = (qsf_row){ (qsf_seq)r->n_parts, ids[p.at + k], !r->how && p.at + k + 1 == p.n };
+            rows[used + k] = (qsf_row){ (qsf_seq)(r->first_seq + r->n_parts), ids[p.at + k],
+                                        !r->how && p.at + k + 1 == p.n };
         used += p.rows;
         blocks += takes;
         r->parts[r->n_parts++] = p;
@@ -258,7 +260,7 @@ static qsf_status embed_next(qsf_context *c, qsf_embed_run *r)
         if (p->at + p->rows < p->n) continue;
         r->out += width * (r->how == QSF_POOL_TOKENS ? p->n : 1);
         r->ids += p->n;
-        qsf_seq_back(c, (uint32_t)i, 0);
+        qsf_seq_back(c, r->first_seq + (uint32_t)i, 0);
     }
     r->from = r->parts[r->n_parts - 1];
     r->from.at += r->from.rows;
@@ -289,12 +291,19 @@ static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
                    "\"no\": it cannot rank", path);
 }
 
-qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
-                               size_t n, const qsf_embed_options *opts, bool score, float *out)
+static void embed_empty(qsf_context *c, const qsf_embed_run *r)
+{
+    for (uint32_t s = 0; s < r->n_seqs; s++) qsf_seq_back(c, r->first_seq + s, 0);
+}
+
+static qsf_status embed_run_start(qsf_context *c, qsf_embed_run *r, const qsf_embed_options *opts, bool score)
 {
     qsf_status st = QSF_OK;
+    const int32_t *ids = r->ids;
+    const size_t *lens = r->lens, n = r->n;
     c->error = (qsf_error){ 0 };
-    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .score = score, .asked = c->hidden };
+    r->score = score;
+    r->asked = c->hidden;
     qsf_embed_defaults(&r->o);
     if (score) st = score_how(c, r);
     else if (!(st = QSF_TAKE(&r->o, opts, qsf_embed_options, &c->error)))
@@ -303,18 +312,35 @@ qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *
     qsf_batch_drop(c);
     if ((st = qsf_part_refuse(c->model->source, "an embedding", &c->error))) return st;
     if ((st = embed_check(c, ids, lens, n, r->how))) return st;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
+    embed_empty(c, r);
     c->hidden = r->how != QSF_POOL_NONE;
     st = embed_batch(c, r);
     if (st != QSF_PENDING) qsf_embed_run_end(c, r);
     return st == QSF_PENDING ? QSF_OK : st;
 }
 
+qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
+                               size_t n, const qsf_embed_options *opts, bool score, float *out)
+{
+    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .n_seqs = c->o.n_seqs };
+    return embed_run_start(c, r, opts, score);
+}
+
+qsf_status qsf_embed_run_in(qsf_context *c, qsf_embed_run *r, qsf_seq s, const int32_t *ids,
+                            const size_t *lens, size_t n, const qsf_embed_options *opts, bool score,
+                            float *out)
+{
+    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .first_seq = (uint32_t)s,
+                          .n_seqs = 1 };
+    const qsf_status st = qsf_seq_check(c, s);
+    return st ? st : embed_run_start(c, r, opts, score);
+}
+
 void qsf_embed_run_end(qsf_context *c, const qsf_embed_run *r)
 {
     qsf_batch_drop(c);
     c->hidden = r->asked;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
+    embed_empty(c, r);
 }
 
 qsf_status qsf_embed_run_step(qsf_context *c, qsf_embed_run *r, bool *waiting)
@@ -347,7 +373,8 @@ qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *len
 
 /* ---- step by step ---- */
 
-static qsf_status embedding_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+/* s: the sequence; -1: all. */
+static qsf_status embedding_begin(qsf_context *c, qsf_seq s, const int32_t *ids, const size_t *lens, size_t n,
                                   const qsf_embed_options *opts, bool score, float *out,
                                   qsf_embed_run **e)
 {
@@ -355,7 +382,8 @@ static qsf_status embedding_begin(qsf_context *c, const int32_t *ids, const size
     *e = NULL;
     qsf_embed_run *r = qsf_alloc(p, sizeof *r, "an embedding", &c->error);
     if (!r) return QSF_E_MEMORY;
-    const qsf_status st = qsf_embed_run_begin(c, r, ids, lens, n, opts, score, out);
+    const qsf_status st = s < 0 ? qsf_embed_run_begin(c, r, ids, lens, n, opts, score, out)
+        : qsf_embed_run_in(c, r, s, ids, lens, n, opts, score, out);
     r->context = c;
     if (st) qsf_dealloc(p, r, sizeof *r);
     else *e = r;
@@ -365,13 +393,21 @@ static qsf_status embedding_begin(qsf_context *c, const int32_t *ids, const size
 qsf_status qsf_embed_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
                            const qsf_embed_options *opts, float *out, qsf_embed_run **e)
 {
-    return embedding_begin(c, ids, lens, n, opts, false, out, e);
+    return embedding_begin(c, -1, ids, lens, n, opts, false, out, e);
 }
 
 qsf_status qsf_rerank_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n, float *scores,
                             qsf_embed_run **e)
 {
-    return embedding_begin(c, ids, lens, n, NULL, true, scores, e);
+    return embedding_begin(c, -1, ids, lens, n, NULL, true, scores, e);
+}
+
+qsf_status qsf_embed_in(qsf_context *c, qsf_seq s, const int32_t *ids, const size_t *lens, size_t n,
+                        const qsf_embed_options *opts, bool score, float *out, qsf_embed_run **e)
+{
+    *e = NULL;
+    const qsf_status st = qsf_seq_check(c, s);
+    return st ? st : embedding_begin(c, s, ids, lens, n, opts, score, out, e);
 }
 
 qsf_status qsf_embed_step(qsf_embed_run *e, bool *waiting)

@@ -14,6 +14,7 @@
 #include "model/part.h"
 #include "turn/sampler_candidates.h"
 #include "turn/turn_own.h"
+#include "qsf_schedule.h"
 
 /* ---- memory ---- */
 
@@ -498,6 +499,18 @@ const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)
 {
     *n = QSF_MIN(t->n_ids, qsf_seq_length(t->context, t->seq));
     return t->ids;
+}
+
+size_t qsf_turn_wanted(const qsf_turn *t) { return t->stage == TURN_ROWS ? t->n_ids - t->n_fed : 0; }
+
+void qsf_turn_move(qsf_turn *t, qsf_seq s)
+{
+    const size_t most = t->n_ids ? t->n_ids - 1 : 0;    /* the last token's logits are needed */
+    turn_forget(t);
+    t->seq = s;
+    t->n_rows = 0;
+    if (qsf_seq_length(t->context, s) > most) (void)qsf_seq_truncate(t->context, s, (uint32_t)most);
+    t->n_fed = qsf_seq_length(t->context, s);
 }
 
 qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n)

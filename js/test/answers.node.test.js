@@ -264,13 +264,13 @@ describe('tools', () => {
     assert.equal((await collect(parts)).reason, undefined);
     assert.ok((await generate({maxTokens: 3})).text);
   });
-  test('the model is in use while a result is waited for', async () => {
-    const heard = [];
+  test('other answers run while a result is waited for', async () => {
+    const {text} = await generate({maxTokens: 5, temperature: 0}), heard = [];
     await ask({...must, maxToolRounds: 1, async onToolCall() {
-      await generate({maxTokens: 1}).catch(error => heard.push(error.code));
+      heard.push((await generate({maxTokens: 5, temperature: 0})).text);
       return `${(await model.tokenize('a')).length}`;
     }});
-    assert.ok(heard.length && heard.every(word => word === 'BUSY'));
+    assert.ok(heard.length && heard.every(word => word === text));
   });
   for (const [options, pattern] of [[{toolChoice: 'required'}, /^toolChoice is about tools: it needs tools$/],
     [{tools: [], toolChoice: 'auto'}, /needs tools/],

@@ -84,16 +84,15 @@ test('what makes no sense is refused, and the model works on', async () => {
   assert.deepEqual(await encoder.embed([]), []);
   assert.ok(Math.abs(length(await encoder.embed('a', {pooling: 'mean'})) - 1) < 1e-5);
 });
-test('embeddings and answers take turns', async () => {
+test('embeddings and answers run at the same time', async () => {
   const {ids} = await answer(decoder), alone = await decoder.embed(TEXTS[2]);
   const [first, second, said] = await Promise.all([decoder.embed(TEXTS[2]), decoder.embed([TEXTS[2]]),
     answer(decoder)]);
   assert.deepEqual([first, second[0], said.ids], [alone, alone, ids]);
   const under = decoder.generate('Once', {maxTokens: 200});
   await under.next();
-  await assert.rejects(decoder.embed('a'), code('BUSY'));
-  await under.return();
   assert.deepEqual(await decoder.embed(TEXTS[2]), alone);
+  await under.return();
 });
 test('a signal ends it', async () => {
   const reason = new Error('enough'), stop = new AbortController();

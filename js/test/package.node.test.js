@@ -135,10 +135,10 @@ describe('a QSF file', () => {
       reason);
     assert.match((await answer(model)).text, /Paris/);
   });
-  test('refuses a second answer at the same time', async () => {
+  test('gives a second answer at the same time', async () => {
     const one = model.generate('Once', {maxTokens: 200});
     await one.next();
-    await assert.rejects(collect(model.generate('Twice')), code('BUSY'));
+    assert.match((await answer(model)).text, /Paris/);
     await one.return();
   });
   test('ends an answer when the context is full', async () => {

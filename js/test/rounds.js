@@ -1,6 +1,6 @@
 /* Answers that are begun, read, left and begun again in random order, with sessions and small calls
- * between them. What must hold: everything settles, an answer is what its prompt gives alone, and
- * a call rejects with BUSY only while another answer is running. Runs in Node.js and in pages.
+ * between them, many at the same time. What must hold: everything settles, and an answer is what
+ * its prompt gives alone. Runs in Node.js and in pages.
  * SPDX-License-Identifier: MIT */
 import {random} from './tiny.js';
 
@@ -44,11 +44,9 @@ export async function round(model, known, seed, dispose) {
     open.add(name);
     jobs.push(promise.then(() => open.delete(name)));
   };
-  const beside = () => [...answers].some(a => !a.left && !a.over);
   /* An error that may be heard here, by its code. */
-  const allowed = (error, busy) => {
+  const allowed = error => {
     if (error === reason) return 'stopped';
-    if (error.code === 'BUSY' && busy) return 'BUSY';
     if (error.code === 'DISPOSED' && disposed) return 'DISPOSED';
     throw error;
   };
@@ -56,7 +54,7 @@ export async function round(model, known, seed, dispose) {
   function answer() {
     const way = ['end', 'end', 'break', 'abort', 'abort', 'return', 'throw', 'early'][below(8)],
       at = below(PROMPTS.length), most = 1 + below(MOST), leaveAfter = 1 + below(10);
-    const slow = below(3), busy = beside(), mine = {left: way === 'early', over: false},
+    const slow = below(3), mine = {left: way === 'early', over: false},
       stop = new AbortController(), ids = [], {ids: whole, text: wholeText} = known.answers[at];
     if (way === 'early') stop.abort(reason);
     const parts = ask(model, PROMPTS[at], {...OPTIONS, maxTokens: most, signal: stop.signal,
@@ -89,7 +87,7 @@ export async function round(model, known, seed, dispose) {
           await ticks(slow);
         }
       } catch (error) {
-        allowed(error, busy);
+        allowed(error);
       } finally {
         mine.over = true;
       }
@@ -98,10 +96,7 @@ export async function round(model, known, seed, dispose) {
     })());
     if (['abort', 'return', 'throw'].includes(way)) job(`leaving ${name}`, ticks(below(25)).then(left));
   }
-  const settle = (name, promise, use = () => {}) => {
-    const busy = beside();
-    job(`${name} ${jobs.length}`, promise.then(use, error => allowed(error, busy)));
-  };
+  const settle = (name, promise, use = () => {}) => job(`${name} ${jobs.length}`, promise.then(use, allowed));
   const actions = [
     answer, answer, answer,
     () => settle('saving', model.saveSession(), bytes => sessions.push(bytes)),

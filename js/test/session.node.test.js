@@ -67,13 +67,13 @@ test("neither way makes the module's memory larger", async () => {
   await model.loadSession(session);
   assert.equal((await model.stats()).memoryBytes, memoryBytes);
 });
-test('not while an answer is under way', async () => {
+test('also while an answer is under way', async () => {
   const one = model.generate('Once', {maxTokens: 200});
   await one.next();
-  await assert.rejects(model.saveSession(), code('BUSY'));
-  await assert.rejects(model.loadSession(session), code('BUSY'));
-  await one.return();
+  assert.ok((await model.saveSession()).length);
   assert.ok(await model.loadSession(session) > 10);
+  assert.equal((await one.next()).done, false);
+  await one.return();
 });
 test('the native program reads it, and the other way round', async () => {
   const file = join(WORK, 'native.session'), run = [process.env.QSF_TEST_RUN,

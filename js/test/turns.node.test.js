@@ -76,14 +76,13 @@ describe('whoever comes while the model is in use', () => {
     return answer;
   };
 
-  test('of two that come after an answer was left, the first is answered', async () => {
+  test('two that come after an answer was left are both answered', async () => {
     for (let n = 0; n < 5; n++) {
       const stop = new AbortController(), left = await running(stop.signal);
       stop.abort();
-      const first = collect(model.generate('Twice', SHORT));
-      await assert.rejects(collect(model.generate('Thrice', SHORT)),
-        code('BUSY', /read it to its end, or leave/));
+      const first = collect(model.generate('Twice', SHORT)), second = collect(model.generate('Twice', SHORT));
       assert.equal((await first).text, alone);
+      assert.equal((await second).text, alone);
       await assert.rejects(left.next(), {name: 'AbortError'});
     }
   });
@@ -100,7 +99,6 @@ describe('whoever comes while the model is in use', () => {
     void left.return();
     const saved = model.saveSession(), again = model.saveSession(),
       answer = collect(model.generate('Twice', SHORT));
-    await assert.rejects(model.saveSession(), code('BUSY'));
     assert.deepEqual(await again, await saved);
     assert.equal((await answer).text, alone);
     assert.ok(await model.loadSession(await saved) > 0);

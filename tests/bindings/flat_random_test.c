@@ -56,7 +56,9 @@ static int32_t make(void)
 static int32_t set(void)
 {
     const size_t n = pick(4) ? strlen(hello) : pick(8);
-    switch (pick(9)) {
+    switch (pick(11)) {
+    case 9: return qsf_flat_conversation_leave(talk());
+    case 10: return qsf_flat_conversation_seat(talk());
     case 0: return qsf_flat_conversation_chat(talk(), chats[pick(2) * pick(5)]);
     case 1: return qsf_flat_conversation_split(talk(), splits[pick(4)], QSF_GRAMMAR_CHOICES,
                                                pick(2) ? choices : NULL, strlen(choices));
@@ -82,12 +84,36 @@ static int32_t finish(int32_t (*next)(uint32_t), int32_t (*step)(uint32_t), uint
     return st & 255;
 }
 
+/* Those that can take part compute together; each then reads its pieces. */
+static int32_t together(void)
+{
+    uint32_t some[EMBEDDINGS - ANSWERS];
+    int32_t st = QSF_PENDING;
+    size_t n = 0;
+    for (int i = ANSWERS; i < EMBEDDINGS; i++)
+        if (qsf_flat_answer_next(handles[i]) == QSF_PENDING) some[n++] = handles[i];
+    for (int i = 0; i < 100 && (st & 255) == QSF_PENDING; i++)
+        if ((st = qsf_flat_step(handles[CONTEXT], some, n)) & QSF_FLAT_WAITING)
+            (void)qsf_flat_wait(handles[CONTEXT]);
+    for (size_t i = 0; i < n; i++) (void)finish(qsf_flat_answer_next, qsf_flat_answer_event, some[i]);
+    if (st == QSF_E_FULL) (void)qsf_flat_conversation_leave(qsf_flat_oldest(handles[CONTEXT], 0));
+    return st & 255;
+}
+
 static int32_t run(void)
 {
     static const int32_t ids[] = { 1, 5, 9, 13, 2 };
     const size_t lens[] = { 2, 3 };
     const uint32_t a = an_answer(), e = one(EMBEDDINGS, MOST);
-    switch (pick(20)) {
+    switch (pick(26)) {
+    case 20: (void)qsf_flat_conversation_seat(qsf_flat_oldest(handles[CONTEXT], pick(2) ? talk() : 0));
+        return QSF_OK;
+    case 21:
+    case 22: return qsf_flat_step(one(CONTEXT, TALKS), (uint32_t[]){ a, an_answer(), an_answer() }, pick(4))
+        & 255;
+    case 23:
+    case 24:
+    case 25: return together();
     case 0:
     case 1:
     case 2: return qsf_flat_answer_begin(a);
