@@ -12,6 +12,6 @@ export interface QsfProvider extends ProviderV4 {
   rerankingModel(modelId?: string): RerankingModelV4;
 }
 
-/** The models of `createQsf(model)`: `(name)` and `languageModel(name)` answer, `embeddingModel` and
- * `rerankingModel` embed and rank. Options of chat() that `ai` has not: `providerOptions: {qsf}`. */
+/** The models of `createQsf(model)`: `(name)` and `languageModel(name)` answer, `embeddingModel`
+ * and `rerankingModel` embed and rank. `providerOptions: {qsf}` takes other options of chat(). */
 export declare function createQsf(model: Model, options?: {name?: string}): QsfProvider;

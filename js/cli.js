@@ -8,7 +8,8 @@ import {load} from './node.js';
 const HEADS = CONTEXT.head.words.join(', ');
 const HELP = `Runs a language model from a QSF or GGUF file.
 
-  qsf MODEL -p "Why is the sky blue?"      MODEL is a path or an http(s) URL
+  qsf MODEL -p "Why is the sky blue?"      MODEL is a path, an http(s) URL, or a model of a hub:
+                                           hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M, hf:OWNER/REPO/FILE
 
   -p, --prompt TEXT       the prompt
   -s, --system TEXT       system message
@@ -19,6 +20,8 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -c, --context N         context length
   -t, --threads N         number of threads; 0 for one per processor
   --memory MB             memory limit
+  --hub URL               address of the hub (QSF_HUB, HF_ENDPOINT, https://huggingface.co); its token is
+                          in the environment: HF_TOKEN
   --device WHICH          what computes: auto, cpu, gpu (auto)
   --gpu MODULE            the module with WebGPU, such as npm's package webgpu
   --kv TYPE               type of the KV cache: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
@@ -34,7 +37,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
 
 /* Their names for load(). */
 const LOADING = {
-  context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
+  hub: 'hubUrl', context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
   device: 'device', gpu: 'gpu',
   'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
   'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',

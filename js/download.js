@@ -9,6 +9,7 @@
 import {QsfError} from './errors.js';
 import {Remote, difference, shown} from './http.js';
 import {Lanes} from './lanes.js';
+import {Sha256} from './sha256.js';
 
 /* The most unread bytes in memory: without a budget, within one, and if only the file's description
  * is wanted. */
@@ -17,6 +18,8 @@ const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10
 /* The first bytes of every model file. Anything else is not stored, so that it is not there again
  * at the next visit. */
 const MAGICS = ['QSF1', 'GGUF'];
+/* Every fetch() restores what these compress. */
+const DECODED = ['gzip', 'x-gzip', 'deflate', 'br'];
 
 /* Bytes that came and were not read yet. */
 class Parts {
@@ -71,9 +74,11 @@ export class Download {
   #budget;                      // bytes that a model may take; undefined: any
   #limit;                       // bytes that may wait in memory
   #ranges = false;
+  #sha256; #expected; #sum;     // what the hub says of the file; the sum of bytes [0, at)
   #dropped;                     // an entry that is being deleted
 
-  constructor(url, {how, memory, timeout, signal, onBytes, onWait, warn}) {
+  constructor(url, {how, memory, sha256, length, sum = () => new Sha256(), signal, onBytes, warn,
+    ...requests}) {
     this.#budget = memory ? memory * 1e6 : undefined;
     this.#limit = memory ? FRUGAL_BYTES : WAITING_BYTES;
     this.#how = how;
@@ -81,24 +86,29 @@ export class Download {
     this.#signal = signal;
     this.#onBytes = onBytes;
     this.#warn = warn;
-    this.#remote = new Remote(url, {timeout, onWait});
+    this.#sha256 = sha256;
+    this.#expected = length;
+    this.#sum = sum();
+    this.#remote = new Remote(url, requests);
   }
 
   /**
-   * store: a Store, or undefined; how: load()'s cache; header: only the description will be
-   * read; memory: the budget in MB, 0 for none; onWait: see Remote. Resolves when the file's
-   * length is known.
+   * store: a Store, or undefined; key: the URL that it knows the file by; joined: see Store; how:
+   * load()'s cache; header: only the description will be
+   * read; memory: the budget in MB, 0 for none; sha256, length: of the file, if they are known;
+   * sum(): what Sha256 is; further options are Remote's. Resolves when the file's length is known.
    */
-  static async open(url, {store, how, header, ...options}) {
-    const self = new Download(url, {how, ...options}), {warn} = options;
+  static async open(url, {store, how, header, key = url, joined, ...options}) {
+    const self = new Download(url, {how, ...options}), {signal, warn} = options;
     let writer;
     if (store) {
       try {
-        const entry = how === 'reload' ? undefined : await store.complete(url);
+        const entry = how === 'reload' ? undefined : await store.complete(key, self.#sha256);
         if (entry) return self.#whole(entry);
-        if (!header) writer = await store.incomplete(url, how === 'reload');
+        if (!header)
+          writer = await store.incomplete(key, {anew: how === 'reload', sha256: self.#sha256, signal,
+            joined});
         if (writer?.complete) return self.#whole(writer.complete);
-        if (!writer && !header) warn('not stored: it is being fetched by another page or process');
       } catch (error) {
         warn(`not stored: ${error.message}`);
       }
@@ -118,7 +128,7 @@ export class Download {
   /* Only the requested range, if the server supports ranges. */
   async #byRanges() {
     const known = await this.#remote.head(this.#signal);
-    if (!this.#remote.ranges || known.length === undefined) {
+    if (!this.#remote.ranges || (known.length ??= this.#expected) === undefined) {
       this.#limit = HEADER_BYTES;
       return false;
     }
@@ -150,6 +160,7 @@ export class Download {
       bytes = this.#remote.from(0, this.#signal);
       try {
         await bytes.next();
+        this.#compare();
         if (this.#remote.known.length === undefined) await this.#askLength();
       } catch (error) {
         await writer?.abandon();
@@ -157,7 +168,10 @@ export class Download {
       }
     }
     this.length = this.#remote.known.length;
+    this.#sha256 ??= this.#remote.sha256;
+    if (!this.#sha256) this.#sum = undefined;
     if (kept) {
+      await this.#addStored(kept);
       this.#entry = kept;
       this.#at = this.#partsFrom = this.stored = kept.stored;
       this.#onBytes(kept.stored);
@@ -173,7 +187,44 @@ export class Download {
     }
     if (this.#failure) throw this.#failure;
     this.length = this.#at;
-    if (this.#keeps) this.#entry.finish();
+    if (this.#keeps) {
+      this.#entry.finish();
+      await this.#entry.share();
+    }
+    const {encoding} = this.#remote;
+    if (encoding)
+      this.#warn(`${this.name}: the server compresses it (${encoding}) and does not answer ranges, so it ` +
+        'was taken whole before it was opened; model files are best sent uncompressed');
+  }
+
+  /* The length is the hub's, whatever a compressed response says. */
+  #compare() {
+    const {known, isDoubtful} = this.#remote, expected = this.#expected;
+    if (expected && known.length && known.length !== expected && !isDoubtful)
+      throw new QsfError('HTTP',
+        `${this.name}: the server sends ${known.length} bytes, the hub lists ${expected}; load it again`);
+    if (!expected) return;
+    known.length = expected;
+    this.#remote.isDoubtful = false;
+  }
+  async #addStored(entry) {
+    const part = new Uint8Array(1 << 20);
+    for (let at = 0; this.#sum && at < entry.stored; at += part.length) {
+      const some = part.subarray(0, entry.stored - at);
+      entry.read(at, some);
+      this.#sum.update(some);
+      if (at % (16 << 20) === 0) await new Promise(resolve => { setTimeout(resolve); });
+    }
+  }
+  /* The last part is not given to a reader before all of them are known to be right. */
+  #verify() {
+    const sum = this.#sum.digest();
+    this.#sum = undefined;
+    if (sum === this.#sha256) return;
+    this.#dropped = this.#entry?.drop();
+    this.#entry = undefined;
+    throw this.#corrupt(`the SHA-256 of what came is ${sum}, the hub's is ${this.#sha256}; ` +
+      'nothing of it is kept: load it again');
   }
 
   /* A server that does not send the length with the file sends it with a range, or never. */
@@ -191,8 +242,8 @@ export class Download {
     try {
       const {length = 0} = this;
       if (this.length === 0) throw new Error('it is empty');
-      if (await store.room() < length * 1.02 + (1 << 20)) throw new Error('not enough space is left for it');
-      return writer.start({...this.#remote.known, length});
+      await store.makeRoom(length);
+      return writer.start({...this.#remote.known, length, sha256: this.#sha256});
     } catch (error) {
       this.#warn(`not stored: ${error.message}`);
       await writer.abandon().catch(() => {});
@@ -206,6 +257,8 @@ export class Download {
       for await (const part of bytes) {
         if (this.#ranges) return;               // ranges are read instead
         if (!part.length) continue;
+        this.#sum?.update(part);
+        if (this.#sum && this.#at + part.length === this.length) this.#verify();
         this.#keep(part);
         this.#onBytes(part.length);
         for (const w of this.#waiting) if (w.end <= this.#at) this.#answer(w);
@@ -216,16 +269,35 @@ export class Download {
           await new Promise(resolve => { this.#resume = resolve; });
         if (this.#ranges) return;
       }
+      if (this.#at < this.length) this.#shorter();
+      await this.#entry?.share();
     } catch (error) {
       this.#failure = error;
       for (const w of this.#waiting) this.#answer(w, error);
     }
   }
+  /* The response ended as it should: it was compressed, and the file is shorter than that. */
+  #shorter() {
+    if (this.#keeps) this.#entry.finish();
+    throw this.#corrupt(`ends at byte ${this.#at}; it has been cut short`);
+  }
+  #corrupt(what) {
+    return Object.assign(new QsfError('CORRUPT', `${this.name}: ${what}`), {changed: true});
+  }
   #keep(part) {
-    if (!this.#at && part.length >= 4 && !MAGICS.includes(String.fromCharCode(...part.subarray(0, 4)))) {
-      this.#dropped = this.#entry?.drop();
-      this.#entry = undefined;
+    if (!this.#at && !MAGICS.includes(String.fromCharCode(...part.subarray(0, 4)))) {
+      const {encoding} = this.#remote;
+      if (encoding && !DECODED.includes(encoding))
+        throw new QsfError('HTTP', `${this.name}: the server compresses it (${encoding}), which is not ` +
+          'decoded here; send model files uncompressed');
+      if (part.length >= 4) {
+        this.#dropped = this.#entry?.drop();
+        this.#entry = undefined;
+      }
     }
+    /* More than a compressed response's length: the model does not open, and is loaded again. */
+    if (this.#remote.isDoubtful) part = part.subarray(0, this.length - this.#at);
+    if (!part.length) return;
     if (this.#entry && this.#partsFrom === this.#at) {
       try {
         this.#entry.append(part);
@@ -235,6 +307,7 @@ export class Download {
         this.#warn(
           `not stored: ${error.name === 'QuotaExceededError' ? 'not enough space is left' : error.message}`);
         this.#partsFrom = this.#at;             // the stored bytes serve this visit; none are added
+        this.#entry.giveUp();
       }
     }
     this.#parts.add(this.#at, part);
@@ -278,6 +351,7 @@ export class Download {
 
   /** Until [at, at + length) is here, or readNow() cannot have it. */
   async ready(at, length, signal) {
+    if (this.#failure?.code === 'CORRUPT') throw this.#failure;
     if (!this.#ranges && at + length > this.#at) await this.#arrival(at + length, signal);
   }
   #arrival(end, signal) {
@@ -320,16 +394,19 @@ export class Download {
   }
 
   /** What was read is damaged: the next read requests it again, the next load fetches stored data
-   * anew. */
+   * anew. Promises what loading it again has to change: 'reload' if some was stored before,
+   * 'asRange' if the length may be that of a compressed response; otherwise whether anything is
+   * stored. */
   async spoil() {
     const entry = this.#entry;
+    const how = this.#remote.isDoubtful ? 'asRange' : this.stored ? 'reload' : !!entry;
     this.#lanes?.close();
-    if (!entry) return false;
+    if (!entry) return how;
     this.#entry = undefined;
     this.#partsFrom = 0;
     this.#toRanges();
     await entry.drop();
-    return true;
+    return how;
   }
 
   async close() {

@@ -329,7 +329,8 @@ export class Engine {
 export async function runThread({module, memory, index, stack}, ready) {
   const stranger = () => { throw new Error('only the engine reads'); };
   const {exports} = await WebAssembly.instantiate(module, {
-    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger,
+    env: {memory}, qsf: {now: () => performance.now(), open: stranger, length: stranger, read: stranger,
+      cancel: stranger,
       save: stranger, load: stranger},
   });
   exports.__stack_pointer.value = stack;

@@ -1,10 +1,11 @@
 /* Where Node.js keeps files: a folder.  opfs.js says what the functions are.
  * SPDX-License-Identifier: MIT */
 import {closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readFileSync, readSync, statSync,
-  unlinkSync, writeSync, writeFileSync} from 'node:fs';
-import {mkdir, readFile, readdir, rm, stat, statfs} from 'node:fs/promises';
-import {homedir} from 'node:os';
+  unlinkSync, utimesSync, writeSync, writeFileSync} from 'node:fs';
+import {mkdir, readFile, readdir, rm, stat, statfs, writeFile} from 'node:fs/promises';
+import {homedir, hostname} from 'node:os';
 import {join} from 'node:path';
+import {threadId} from 'node:worker_threads';
 
 /** $QSF_CACHE/urls, else in the system's folder for caches. */
 export function cacheFolder(env = process.env) {
@@ -22,20 +23,53 @@ const handle = fd => ({
   close: () => closeSync(fd),
 });
 
-/* Whether the process that wrote a lock is still there. */
+/* A lock is a file whose holder touches it from time to time: also other machines, and containers
+ * that see other processes, notice when it does not any more. */
+const BEAT_MS = 2000, SILENT_MS = 20_000, TAKING_MS = 5000;
+const OWN = `${process.pid} ${hostname()}`;
+const held = new Set();
+let timer, last = 0;
+
+function beat() {
+  const now = new Date();
+  for (const path of held) try { utimesSync(path, now, now); } catch { /* gone already */ }
+}
+/* Makes the file, and keeps it alive until the returned function is called. */
+function hold(path) {
+  const own = `${OWN} ${threadId}.${last++}`;
+  writeFileSync(path, own, {flag: 'wx'});
+  held.add(path);
+  timer ??= setInterval(beat, BEAT_MS).unref();
+  return () => {
+    if (!held.delete(path)) return;
+    if (!held.size) timer = clearInterval(timer);
+    try { if (readFileSync(path, 'utf8') === own) unlinkSync(path); } catch { /* gone already */ }
+  };
+}
 function isHeld(path) {
-  let pid;
   try {
-    pid = Number(readFileSync(path, 'utf8'));
-    if (!pid) return Date.now() - statSync(path).mtimeMs < 5000;       // being written
-  } catch {
-    return false;
-  }
-  try {
-    return pid > 0 && process.kill(pid, 0);
+    const [pid, host] = readFileSync(path, 'utf8').split(' ');
+    if (Date.now() - statSync(path).mtimeMs > SILENT_MS) return false;
+    return !pid || `${pid} ${host}` === OWN || host !== hostname() || process.kill(Number(pid), 0);
   } catch (error) {
     return error.code === 'EPERM';
   }
+}
+/* Removes a lock whose holder is gone. Only one process at a time may do that: another could remove
+ * the lock that follows. */
+function clear(lock) {
+  const taking = `${lock}ing`;
+  try {
+    writeFileSync(taking, '', {flag: 'wx'});
+  } catch {
+    try { if (Date.now() - statSync(taking).mtimeMs > TAKING_MS) unlinkSync(
+      taking); } catch { /* it ended */ }
+    return;
+  }
+  try {
+    if (!isHeld(lock)) unlinkSync(lock);
+  } catch { /* gone already */ }
+  unlinkSync(taking);
 }
 
 export async function folder(path = cacheFolder()) {
@@ -61,16 +95,32 @@ export async function folder(path = cacheFolder()) {
       const lock = join(path, `${key}.lock`), until = performance.now() + wait;
       for (;;) {
         try {
-          writeFileSync(lock, String(process.pid), {flag: 'wx'});
-          return () => { try { unlinkSync(lock); } catch { /* gone already */ } };
+          return hold(lock);
         } catch (error) {
           if (error.code !== 'EEXIST') throw error;
         }
-        if (!isHeld(lock)) await rm(lock, {force: true});
+        const isFree = !isHeld(lock);
+        if (isFree) clear(lock);
         else if (performance.now() >= until) return undefined;
-        else await new Promise(resolve => setTimeout(resolve, 100));
+        await new Promise(resolve => setTimeout(resolve, isFree ? 10 : 100));
       }
     },
+    async use(key) {
+      try {
+        return hold(join(path, `${key}.use-${process.pid}-${threadId}-${last++}`));
+      } catch {
+        return () => {};        // a folder that can only be read
+      }
+    },
+    async unused(key) {
+      const all = (await readdir(path)).filter(name => name.startsWith(`${key}.use-`)).map(name => join(path,
+        name));
+      if (all.some(isHeld)) return undefined;
+      for (const left of all) await rm(left, {force: true});
+      return () => {};
+    },
+    mark: name => writeFile(join(path, name), ''),
+    persist: async () => true,
     async room() {
       const {bavail, bsize} = await statfs(path);
       return bavail * bsize;

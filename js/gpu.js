@@ -330,23 +330,50 @@ class Gpu {
       : `dispatch ${at / 5}: ${list.slice(at + 2, at + 5).join(' x ')} workgroups; at most ${most} each`;
   }
 
+  #wrongList(list) {
+    for (let at = 0; at < list.length; at += 5) {
+      const wrong = this.#wrongDispatch(list, at);
+      if (wrong) return wrong;
+    }
+    return '';
+  }
+
+  #pass(encoder, list) {
+    const pass = encoder.beginComputePass();
+    let pipeline = 0, group = 0;
+    for (let at = 0; at < list.length; at += 5) {
+      if (list[at] !== pipeline) pass.setPipeline(this.#objects[pipeline = list[at]].pipeline);
+      if (list[at + 1] !== group) pass.setBindGroup(0, this.#objects[group = list[at + 1]].group);
+      pass.dispatchWorkgroups(list[at + 2], list[at + 3], list[at + 4]);
+    }
+    pass.end();
+  }
+
   /** list: a Uint32Array with pipeline, group, x, y and z of each dispatch. */
   submit(list) {
     if (this.#usable()) return E_IO;
-    for (let at = 0; at < list.length; at += 5) {
-      const wrong = this.#wrongDispatch(list, at);
-      if (wrong) return this.#refuse(wrong);
-    }
-    return list.length ? this.#encode(encoder => {
-      const pass = encoder.beginComputePass();
-      let pipeline = 0, group = 0;
-      for (let at = 0; at < list.length; at += 5) {
-        if (list[at] !== pipeline) pass.setPipeline(this.#objects[pipeline = list[at]].pipeline);
-        if (list[at + 1] !== group) pass.setBindGroup(0, this.#objects[group = list[at + 1]].group);
-        pass.dispatchWorkgroups(list[at + 2], list[at + 3], list[at + 4]);
-      }
-      pass.end();
-    }) : OK;
+    const wrong = this.#wrongList(list);
+    if (wrong) return this.#refuse(wrong);
+    return list.length ? this.#encode(encoder => this.#pass(encoder, list)) : OK;
+  }
+
+  /** The same in two parts: the number of commands, which submitEncoded runs once. */
+  encode(list) {
+    if (this.#usable()) return 0;
+    const wrong = this.#wrongList(list);
+    if (wrong) return this.#none(wrong);
+    const encoder = this.#device.createCommandEncoder();
+    this.#pass(encoder, list);
+    return this.#add({kind: 'commands', commands: encoder.finish()});
+  }
+
+  submitEncoded(id) {
+    if (this.#usable()) return E_IO;
+    const object = this.#object(id, 'commands');
+    if (!object) return this.#refuse(`submitting to the GPU: ${id} is not encoded`);
+    this.#device.queue.submit([object.commands]);
+    this.#drop(id);
+    return OK;
   }
 
   #stagingFor(length) {

@@ -170,6 +170,8 @@ export class GpuModule {
       write: safe((id, at, from, length) => gpu.write(id >>> 0, at, memory.bytes(from, length >>> 0))),
       copy: safe((to, toAt, from, fromAt, length) => gpu.copy(to >>> 0, toAt, from >>> 0, fromAt, length)),
       submit: safe((at, n) => gpu.submit(new Uint32Array(memory.raw.buffer, at >>> 0, 5 * n))),
+      encode: safe((at, n) => gpu.encode(new Uint32Array(memory.raw.buffer, at >>> 0, 5 * n)), 0),
+      submitEncoded: safe(id => gpu.submitEncoded(id >>> 0)),
       read: safe((id, at, to, length) => (this.#kept ? this.#readKept(id >>> 0, at, to, length >>> 0)
         : gpu.read(id >>> 0, at, length >>> 0, bytes => memory.bytes(to, length >>> 0).set(bytes))), 0),
       poll: id => {

@@ -60,7 +60,7 @@ function disconnected(error, url, answered) {
   for (let next = error; next instanceof Error; next = next.errors?.[0] ?? next.cause) inner = next;
   const cause = error, {code = ''} = inner;
   // a page: the reason is not available
-  if (globalThis.location !== undefined && !globalThis.process?.versions?.node) {
+  if (IN_PAGE) {
     const {origin, protocol} = new URL(url), advice = ['the server may not be there'];
     if (globalThis.navigator?.onLine === false) advice.unshift('this device is offline');
     if (origin !== location.origin)
@@ -80,8 +80,8 @@ function disconnected(error, url, answered) {
     {tries: isFinal ? 1 : answered ? MANY : FEW, advice, cause});
 }
 
-/* The text of a server's refusal. */
-async function wordsOf({headers, body, statusText}) {
+/* The text of a server's refusal, by harmless(text). */
+async function wordsOf({headers, body, statusText}, harmless) {
   let text = headers.get('x-error-message') ?? '';
   if (!text && body && /^text\/plain|json/.test(headers.get('content-type') ?? '')) {
     const reader = body.getReader(), decoder = new TextDecoder(),
@@ -101,16 +101,22 @@ async function wordsOf({headers, body, statusText}) {
       text = [error?.message, error, message, detail].find(t => typeof t === 'string') ?? text;
     } catch { /* no JSON */ }
   }
-  text = text.replace(/[\s\x00-\x1f\x7f]+/g, ' ').trim();
+  text = harmless(text).replace(/[\s\x00-\x1f\x7f]+/g, ' ').trim();
   if (text.length > SHOWN) text = `${text.slice(0, SHOWN)}...`;
   return `${statusText && ` ${statusText}`}${text && `: "${text}"`}`;
 }
+const REDIRECTS = [301, 302, 303, 307, 308];
+/* In a page, fetch() hides redirections. */
+const IN_PAGE = globalThis.location !== undefined && !globalThis.process?.versions?.node;
 const ADVICE = {401: 'it requires a login', 404: 'is the address right?', 410: 'is the address right?'};
 
+/* An ETag without what a server adds to it when it compresses: W/, or a suffix. */
+const bare = mark => (typeof mark === 'string'
+  ? mark.replace(/^W\//, '').replace(/[-;:]+(gzip|br|zstd|deflate|df)"$/, '"') : mark);
 /** What differs between a response's file and the known one: 'length', 'etag' or 'modified';
  * undefined if nothing does that both have. */
-export const difference = (known, now) =>
-  ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
+export const difference = (known, now) => ['length', 'etag', 'modified']
+  .find(mark => known[mark] && now[mark] && bare(known[mark]) !== bare(now[mark]));
 
 /* An address's user name and password as a header. */
 function basic(...who) {
@@ -129,19 +135,33 @@ export class Remote {
   known;
   /** Whether the server supports ranges; undefined until one was requested. */
   ranges;
-  #url; #headers = {'accept-encoding': 'identity'}; #place; #timeout; #onWait;
-  #answered = false;
+  /** How the server compressed a response whose bytes fetch() has restored. */
+  encoding;
+  /** The length is Content-Length of a response of another origin, which hides whether it is
+   * compressed: the file may be longer or shorter. */
+  isDoubtful = false;
+  /** The file's SHA-256, if a hub's response has it. */
+  sha256;
+  /** The last response's headers. */
+  headers;
+  #url; #own = {'accept-encoding': 'identity'}; #given; #fetch; #advice; #place; #timeout; #onWait; #asRange;
+  #isUnsized; #answered = false;
   #spare = [];                  // for reused()
 
-  /** onWait({ms, reason}) is called before a wait of that length. */
-  constructor(url, {timeout = 30_000, onWait} = {}) {
+  /** onWait({ms, reason}) is called before a wait of that length. asRange: the whole file is
+   * requested as a range, too, since browsers request ranges uncompressed; they fail if they come
+   * compressed. headers: for this origin only; advice: by status; get: instead of fetch(). */
+  constructor(url, {timeout = 30_000, onWait, asRange = false, headers, advice, get} = {}) {
     const plain = new URL(url), {username, password} = plain;
-    if (username || password) this.#headers.authorization = basic(username, password);
+    this.#given = {...((username || password) && {authorization: basic(username, password)}), ...headers};
+    this.#fetch = get ?? ((...what) => fetch(...what));
+    this.#advice = {...ADVICE, ...advice};
     plain.username = plain.password = '';
     this.#url = plain.href;
     this.#place = shown(url);
     this.#timeout = timeout;
     this.#onWait = onWait;
+    this.#asRange = this.#isUnsized = asRange;
   }
 
   /**
@@ -173,11 +193,15 @@ export class Remote {
         } finally {
           finish();
         }
-        if (end === undefined && this.known.length === undefined) this.known.length = at;
+        if (end === undefined && (this.known.length === undefined || this.isDoubtful)) this.known.length = at;
         if (at === (end ?? this.known.length)) return;
         throw new Fault(`the connection ended at ${at} of ${end ?? this.known.length} bytes`, {tries: MANY});
       } catch (error) {
         if (at === end) return;         // whatever came after it does not matter
+        if (this.#asRange && !at && error instanceof TypeError) {
+          this.#asRange = false;
+          continue;
+        }
         await tries.again(error);
       }
   }
@@ -232,18 +256,35 @@ export class Remote {
     const abort = () => controller.abort(signal.reason);
     signal?.addEventListener('abort', abort, {once: true});
     const finish = () => { signal?.removeEventListener('abort', abort); controller.abort(); };
-    const ranged = at > 0 || end !== undefined;
+    const ranged = at > 0 || end !== undefined || this.#asRange;
     try {
-      const headers =
-        {...this.#headers, ...(ranged && {range: `bytes=${at}-${end === undefined ? '' : end - 1}`})};
-      const asked = fetch(this.#url, {headers, signal: controller.signal, cache: 'no-store'});
-      const response = await this.#quick(asked, 'no answer');
+      const range = ranged && {range: `bytes=${at}-${end === undefined ? '' : end - 1}`};
+      const {response, redirected} = await this.#follow(range, controller.signal);
       this.#answered = true;
-      if (!response.ok) await this.#refuse(response);
+      this.headers = response.headers;
+      if (!response.ok) await this.#refuse(response, redirected);
       return {...this.#check(response, at, end, ranged, whole), body: response.body, finish};
     } catch (error) {
       finish();
       throw error;
+    }
+  }
+
+  /* The response at the end of redirections. Outside of pages, where they can be seen, another
+   * origin is not sent the caller's headers; fetch() itself only leaves out Authorization. */
+  async #follow(range, signal) {
+    const {origin} = new URL(this.#url), redirect = IN_PAGE ? 'follow' : 'manual';
+    for (let url = this.#url, n = 0; ; n++) {
+      const headers = {...this.#own, ...(new URL(url).origin === origin && this.#given), ...range};
+      const asked = this.#fetch(url, {headers, signal, redirect, cache: 'no-store'});
+      const response = await this.#quick(asked, 'no answer'), to = response.headers.get('location');
+      this.sha256 ??= /^"?([\da-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '')?.[1];
+      if (!to || !REDIRECTS.includes(response.status))
+        return {response, redirected: response.redirected || n > 0};
+      void response.body?.cancel().catch(() => {});
+      if (n === 20) throw new Fault('redirected 20 times');
+      url = new URL(to, url).href;
+      if (!/^https?:/.test(url)) throw new Fault(`redirected to ${url.split(':')[0]}:`);
     }
   }
 
@@ -262,29 +303,38 @@ export class Remote {
     }
   }
 
-  async #refuse(response) {
-    const {status, redirected} = response,
-      message = `the server answered ${status}${await wordsOf(response)}`;
+  /* A text of a server without the secrets that it was sent. */
+  #harmless(text) {
+    const secrets = Object.values(this.#given).map(value => value.replace(/^\w+ /, ''));
+    return secrets.filter(secret => secret.length > 5)
+      .reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+  }
+  async #refuse(response, redirected) {
+    const {status} = response,
+      message = `the server answered ${status}${await wordsOf(response, text => this.#harmless(text))}`;
     if (status === 416) throw new Fault(`${message}: the file is shorter than it was`, {changed: true});
     if (status === 429 || status >= 500)
       throw new Fault(message, {tries: MANY, wait: retryAfter(response), advice: 'load it again later'});
     /* A redirection may have led to an address that has expired; a new request
      * leads to another. */
     const tries = redirected && [401, 403, 410].includes(status) ? MANY : 1;
-    throw new Fault(message, {tries, advice: ADVICE[status]});
+    throw new Fault(message, {tries, advice: this.#advice[status]});
   }
 
   /* Throws unless the response has the requested bytes, of the known file. */
   #check(response, at, end, ranged, whole) {
     const {status, headers} = response, text = name => headers.get(name) ?? undefined;
     const fail = (message, options) => { throw new Fault(message, options); };
-    const encoding = text('content-encoding');
-    if (encoding && encoding !== 'identity')
-      fail(`the server compresses (${encoding}); model files must be sent uncompressed`);
+    const encoding = text('content-encoding')?.replace(/^identity$/, '') || undefined;
 
     const now = {etag: text('etag'), modified: text('last-modified')};
     let limit = Infinity, skip = 0;
-    if (status === 206) {
+    if (this.isDoubtful && this.known) this.known.length = undefined;
+    /* A part of what was compressed cannot be restored. */
+    if (status === 206 && encoding) {
+      this.ranges = false;
+      fail(`the server does not answer ranges: it compresses (${encoding})`);
+    } else if (status === 206) {
       if (!ranged) fail('the server answered a part of the file without being asked for one', {tries: FEW});
       /* Without Access-Control-Expose-Headers a page does not see Content-Range: then the
        * lengths have to do. */
@@ -304,11 +354,15 @@ export class Remote {
         limit = (end ?? this.known?.length ?? Infinity) - at;
       }
     } else if (status === 200) {
-      const sent = text('content-length');
+      const isHidden = response.type === 'cors';
+      const sent = encoding || (isHidden && this.#isUnsized) ? undefined : text('content-length');
       if (sent !== undefined) now.length = Number(sent);
       if (end !== undefined && !whole)
         fail('the server does not answer ranges', {tries: this.ranges ? FEW : 1});
-      limit = now.length ?? this.known?.length ?? Infinity;
+      // a range is requested uncompressed
+      if (!ranged) this.isDoubtful = sent !== undefined && isHidden;
+      limit = this.isDoubtful ? Infinity : now.length ?? this.known?.length ?? Infinity;
+      this.encoding = encoding;
       skip = at;
     } else {
       fail(`the server answered ${status}`);

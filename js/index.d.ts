@@ -3,6 +3,9 @@
 
 import type {AdapterInfo, ModelInfo, Stats} from './info.js';
 export type {AdapterInfo, ModelInfo, Stats} from './info.js';
+import type {HubFile} from './files.js';
+export {cache} from './files.js';
+export type {CacheEntry, HubFile} from './files.js';
 import type {AnsweredCall, Answer, AnswerPart, EndReason, Message, StreamedAnswer} from './messages.js';
 export type {AnsweredCall, Answer, AnswerPart, EndReason, FinishReason, Message, StreamedAnswer, ToolCall,
   Usage, WholeAnswer} from './messages.js';
@@ -29,9 +32,11 @@ export type Progress =
    * Bytes of the file that have arrived, and how many of them were cached by an earlier visit;
    * total is 0 while unknown. waiting: a request failed, or the server asked the client to wait,
    * and the next request is made after that many milliseconds. A server that asks for more than a
-   * minute is an error at once.
+   * minute is an error at once. joined: another page or process downloads the file to the same
+   * cache, this is its progress, and the file is opened when it is complete.
    */
-  | {phase: 'load', loaded: number, total: number, stored: number, waiting?: {ms: number, reason: string}}
+  | {phase: 'load', loaded: number, total: number, stored: number, joined?: true,
+    waiting?: {ms: number, reason: string}}
   /** Prompt rows computed so far, and layers computed of the current batch of rows. Reported at
    * most every 50 ms, and at the end of each batch. */
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
@@ -162,9 +167,26 @@ export interface LoadOptions {
    * store new ones, and resume interrupted downloads. 'reload': download again. false: no caching.
    */
   cache?: boolean | 'reload';
+  /** Parameters of the URL's query that do not change the file: names in any case, * at the end for
+   * any rest. The cache ignores them, and always those that sign: token, Signature, Expires,
+   * X-Amz-* and the like. */
+  ignoreQuery?: readonly string[];
   /** How many milliseconds a server may be silent before the request is repeated; 0: no limit.
    * Default 30000. */
   timeout?: number;
+  /** Headers of requests to the origin of the model's URL, or to the hub. Another origin that a
+   * response redirects to is not sent them; in a page this holds only for Authorization, since
+   * fetch() forwards all others. */
+  headers?: HeadersInit;
+  /** Called instead of fetch(), in the thread of the caller, with headers, a signal, `cache` and
+   * `redirect` ('manual' outside of pages). */
+  fetch?: (url: string, init: RequestInit) => Promise<Response>;
+  /** The address of the hub for names that begin with "hf:". Default 'https://huggingface.co'; in
+   * Node.js QSF_HUB or HF_ENDPOINT of the environment. */
+  hubUrl?: string | URL;
+  /** A token of the hub, sent only to its origin. In Node.js the default is HF_TOKEN of the
+   * environment. */
+  hubToken?: string;
   /**
    * The URL of worker-web.js, relative to the page (in Node.js: a path or file: URL of
    * worker-node.js). Default: next to the package's other scripts. For bundlers that do not
@@ -177,28 +199,6 @@ export interface LoadOptions {
   /** Cancels loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }
-
-export interface CacheEntry {
-  readonly url: string;
-  readonly length: number;
-  /** Bytes that are stored. */
-  readonly stored: number;
-  readonly complete: boolean;
-  readonly etag?: string;
-  /** When the download began, in milliseconds since 1970. */
-  readonly fetched: number;
-}
-
-/** The files that load() has cached. */
-export declare const cache: {
-  list(): Promise<CacheEntry[]>;
-  /** Compares a cached file with the server's. */
-  validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{
-    state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
-  /** Deletes one file, or all; resolves with the number of bytes freed. Rejects with code BUSY if a
-   * file is in use. */
-  delete(url?: string | URL): Promise<number>;
-};
 
 /**
  * A JSON object; JSON that matches a schema (drafts 4 to 2020-12; name and description are not
@@ -409,6 +409,7 @@ export interface AdapterOptions {
   scale?: number;
   /** As in load(). */
   cache?: boolean | 'reload';
+  ignoreQuery?: readonly string[];
   timeout?: number;
   signal?: AbortSignal;
 }
@@ -575,6 +576,9 @@ export interface Estimate {
   /** Those reductions that may affect the answers, and everything else that load() would have to do
    * without. */
   readonly warnings: readonly string[];
+  /** Of a repository of a hub ("hf:OWNER/REPO"): all of its models, largest first. The estimate is
+   * that of the chosen one, which load() takes. */
+  readonly files?: readonly HubFile[];
 }
 
 /** Reads a model's description and reports what load() would need and reduce; weights of a file at
@@ -585,7 +589,13 @@ export declare function estimate(from: Parameters<typeof load>[0],
 /**
  * Loads a model from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
  * string that is not an http(s) or file URL is a path, in which ~ is the home folder. The engine
- * runs in a worker; weights never pass through the calling thread.
+ * runs in a worker; weights never pass through the calling thread. The other parts of a split model
+ * ("...-00001-of-00003.gguf") are found by the name of the first.
+ *
+ * "hf:OWNER/REPO" is a repository of Hugging Face's hub, or of a mirror (`hubUrl`): its model in
+ * Q4_K_M or the largest with at most 4 bits, or the next smaller one that fits `memory` or this
+ * device. "hf:OWNER/REPO:Q8_0" and "hf:OWNER/REPO/FILE.gguf" name one. "@REVISION" may follow.
+ * What comes is compared with the SHA-256 that the hub lists; an answer does not begin before that.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

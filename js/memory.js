@@ -28,6 +28,8 @@ export class Memory {
   bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
   /** Copies: a shared buffer cannot be decoded. */
   text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
+  /** A string that ends in a zero byte. */
+  string(at) { return this.text(at, new Uint8Array(this.#memory.buffer, at).indexOf(0)); }
   numbers(at, n) { return [...new Int32Array(this.#memory.buffer, at >>> 0, n)]; }
   /** Where the module waits for a 32-bit word. */
   store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer), at >>> 2, value); }

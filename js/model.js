@@ -49,7 +49,7 @@ class Port {
         };
         signal?.addEventListener('abort', abort, {once: true});
         this.#calls.set(id, {resolve, reject});
-        this.#worker.post({...message, id, op});
+        this.#worker.post({...message, id, op}, message?.from?.ports ?? []);
       });
     } finally {
       signal?.removeEventListener('abort', abort);

@@ -1,15 +1,16 @@
 /* The package's entry in Node.js.
  * SPDX-License-Identifier: MIT */
 import {createRequire} from 'node:module';
-import {homedir} from 'node:os';
+import {homedir, totalmem} from 'node:os';
 import {resolve} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
 import {QsfError, refuse} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
+import {requested} from './requests.js';
 import {addressed} from './paths.js';
-import {cacheOver} from './store.js';
+import {cacheOver, storedIn} from './store.js';
 
 export {QsfError} from './errors.js';
 
@@ -35,10 +36,10 @@ function startWorker({workerUrl, wasmPaths, gpu}) {
   };
   if (gpu !== undefined) process.once('beforeExit', last);
   return {
-    post(message) {
+    post(message, transfer) {
       if (message.id && !waiting++) worker.ref();
       if (message.op === 'generate' && !waiting++) worker.ref();
-      worker.postMessage(message);
+      worker.postMessage(message, transfer);
     },
     onMessage(fn) {
       worker.on('message', m => {
@@ -117,7 +118,11 @@ function gpuModule(given) {
 async function begin(how, from, options) {
   const all = addressed(options, absolute);
   if (typeof all?.gpu === 'string') all.gpu = gpuModule(all.gpu);
-  return how(() => startWorker(all), from, all, place);
+  const start = () => startWorker(all);
+  const estimated = (where, {onProgress, ...others}) => estimateIn(start, where, others);
+  const {options: rest, place: placed, estimate: ofHub} = requested(all, place, {env: process.env,
+    deviceBytes: 0.7 * totalmem(), estimate: estimated, stored: storedIn(cache)});
+  return (how === estimateIn && await ofHub?.(from)) || how(start, from, rest, placed);
 }
 /** @type {import('./index.d.ts').load} */
 export const load = (from, options) => begin(loadIn, from, options);

@@ -66,6 +66,8 @@ const TOOLS = {
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
+const QUERY = kind([], v => (isList(v) ? allTexts([...v]) : undefined),
+  'it must be a list of names of parameters');
 const OPTIONS = {
   load: {
     ...mapped(CONTEXT, ofList),
@@ -73,8 +75,9 @@ const OPTIONS = {
     i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
       'microsoft-rows4']),
     maxParallel: whole(0, 256),
-    cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
+    cache: CACHE, ignoreQuery: QUERY, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
+    headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them
     device: word('auto', ['auto', 'cpu', 'gpu']),
     gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
       'it must be a GPU object, or the name of a module that makes one'),
@@ -89,9 +92,11 @@ const OPTIONS = {
     adapters, signal},
   rerank: {topN: whole(undefined, 2 ** 53, 1), adapters, signal},
   loadSession: {adapters},
-  loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, timeout: TIMEOUT, signal},
+  loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, ignoreQuery: QUERY, timeout: TIMEOUT, signal},
 };
 
+/** The names of a call's options. */
+export const optionNames = call => Object.keys(OPTIONS[call]);
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))

@@ -11,8 +11,12 @@
  * and the reader claims that before it writes, so that a read that the engine has given up writes
  * nothing any more. */
 import {QsfError, pack} from './errors.js';
+import {cacheUrl} from './cache_key.js';
 import {Download} from './download.js';
+import {callerFetch} from './fetching.js';
+import {shown} from './http.js';
 import {Store} from './store.js';
+import {joinedSources} from './split.js';
 import {reused} from './stream.js';
 
 /** A word of the ring: the state of a read. The last word counts the finished reads; the engine
@@ -60,7 +64,8 @@ class Spare {
   }
 }
 
-/** host: post(message, transfer), openPath(path), backend() that promises what a Store takes */
+/** host: post(message, transfer), openPath(path), backend() that promises what a Store takes, sum()
+ * if it has something faster than Sha256 */
 export function serveReader(host) {
   let source, memory, ring;
   const reads = new Map();      // id -> AbortController
@@ -86,24 +91,46 @@ export function serveReader(host) {
   }
 
   let opening;
-  async function open({from, options: {cache = true, header, memory, timeout}}) {
-    if (from.path !== undefined) source = host.openPath(from.path);
-    else if (from.blob) source = blobSource(from.blob);
-    else {
-      const warn = warning => host.post({warning});
-      let store;
-      if (cache) {
-        try {
-          store = new Store(await host.backend());
-        } catch (error) {
-          warn(`not stored: ${error.message}`);
-        }
+  const joined = p => host.post({progress: {...p, stored: 0, joined: true}});
+  async function openUrls({all, ports, url, ...rest}, {cache = true, ignoreQuery, ...options}) {
+    const warn = warning => host.post({warning});
+    let store;
+    if (cache) {
+      try {
+        store = new Store(await host.backend());
+      } catch (error) {
+        warn(`not stored: ${error.message}`);
       }
-      const told = {signal: life.signal, onBytes: progress, onWait: waiting, warn};
-      source = await Download.open(from.url, {store, how: cache, header, memory, timeout, ...told});
+    }
+    const told = {signal: life.signal, onBytes: progress, onWait: waiting, joined, warn};
+    const get = ports && callerFetch(ports[0]);
+    const begun = (all ?? [{url, ...rest}]).map(part => Download.open(part.url, {store,
+      key: cacheUrl(part.url, ignoreQuery), how: cache, get, sum: host.sum, headers: rest.headers,
+      advice: rest.advice, ...part, ...options, ...told}));
+    const settled = await Promise.allSettled(begun), failed = settled.find(({reason}) => reason);
+    const parts = settled.map(({value}) => value);
+    if (failed) await Promise.all(parts.map(part => part?.close()));
+    if (failed) throw failed.reason;
+    return parts.length > 1 ? joinedSources(parts, shown(url).replace(/\?\.\.\.$/, '')) : parts[0];
+  }
+  async function open({from, options}) {
+    if (from.path !== undefined) {
+      const parts = [];
+      try {
+        for (const {path} of from.all ?? [from]) parts.push(host.openPath(path));
+      } catch (error) {
+        for (const part of parts) part.close();
+        throw error;
+      }
+      source = parts.length > 1 ? joinedSources(parts, from.path) : parts[0];
+    } else if (from.blob) {
+      source = blobSource(from.blob);
+    } else {
+      source = await openUrls(from, options);
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }
-    host.post({opened: {name: source.name, length: source.length}});
+    const {name, length, begins} = source;
+    host.post({opened: {name, length, begins}});
   }
 
   /* What write(target) returns, target being the engine's memory, unless the read

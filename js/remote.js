@@ -4,7 +4,7 @@ import {QsfError, unpack} from './errors.js';
 import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
 
 export class RemoteSource {
-  name; length;
+  name; length; begins;         // begins: see split.js
   #worker; #next = 1;
   #reads = new Map();           // id -> {slot, settle, comesBack}; the bytes are not kept
   #ring; #free = []; #signals = {};
@@ -19,12 +19,14 @@ export class RemoteSource {
       {cause: error})));
   }
   /** Resolves when name and length are known. */
-  async open(from, options) { Object.assign(this, await this.#ask('opened', {op: 'open', from, options})); }
-  #ask(answer, message) {
+  async open(from, options) {
+    Object.assign(this, await this.#ask('opened', {op: 'open', from, options}, from.ports));
+  }
+  #ask(answer, message, transfer) {
     return new Promise((resolve, reject) => {
       this.#signals[answer] = {resolve, reject};
       if (this.#dead) reject(this.#dead);
-      else this.#worker.post(message);
+      else this.#worker.post(message, transfer);
     });
   }
   #take(m, on) {
@@ -98,7 +100,7 @@ export class RemoteSource {
     const {error} = await this.#ask('settled', {op: 'settle', ...how});
     if (error) throw unpack(error);
   }
-  /** Deletes stored data; promises whether there was any. */
+  /** Deletes stored data; promises how to load the file again, see Download. */
   spoil() {
     return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false);
   }

@@ -9,6 +9,7 @@
  * comes, at most}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
+import {ported} from './fetching.js';
 import {CLOSING_MS} from './gpu.js';
 import {chosenGpu} from './gpu_choice.js';
 import {RemoteSource} from './remote.js';
@@ -53,9 +54,9 @@ export function serve(host) {
     };
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
       {progress, warning: warn});
-    const {cache, timeout, memory, estimate} = options;
+    const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
     chosen = estimate ? undefined : chosenGpu(options.device, host.gpu);        // while the file is opened
-    await source.open?.(from, {cache, timeout, memory, header: !!estimate});
+    await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
@@ -124,15 +125,14 @@ export function serve(host) {
         const info = await start(from, options);
         return {...info, warnings};
       } catch (error) {
-        const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT'
-          && await source.spoil();
+        const isShared = engine?.isShared, how = error.code === 'CORRUPT' ? await source?.spoil?.()
+          : isShared && error.code === 'MEMORY' && 'one';
         await end();
-        if (over) throw error;
-        // what was stored is damaged
-        if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};
-        else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
-        else throw error;
-        tried.add(spoiled ? 'reload' : 'one');
+        // what was stored is damaged, or the length is not the file's
+        const other = {reload: {cache: 'reload'}, asRange: {asRange: true}, one: {threads: 1}}[how];
+        if (over || !other || tried.has(how)) throw error;
+        options = {...options, ...other};
+        tried.add(how);
         forget();
       }
     }
@@ -158,8 +158,11 @@ export function serve(host) {
     if (from.bytes) return {name: 'memory', bytes: from.bytes};
     const file = new RemoteSource(host.startReader(),
       {progress() {}, warning: text => host.post({warning: text})});
+    // another origin hides whether it compresses
+    const asRange = !!from.url && /^http/.test(globalThis.location?.origin)
+      && new URL(from.url).origin !== location.origin;
     try {
-      const all = file.open(from, options).then(() => file.read(0, file.length));
+      const all = file.open(ported(from), {...options, asRange}).then(() => file.read(0, file.length));
       await Promise.race([all, stop.promise]);
       if (!stop.aborted) return {name: file.name, bytes: await all};
       void all.catch(() => {});

@@ -6,12 +6,13 @@
  * many of its bytes are here. It is written before the bytes, and again after bytes have reached
  * the disk: what it promises is there, whenever a page or a process ends. It has two places that
  * are written in turn, so that one of them is whole. */
-import {QsfError} from './errors.js';
+import {cacheUrl} from './cache_key.js';
+import {QsfError, refuse, shown} from './errors.js';
+import {Room, touch} from './room.js';
 import {Remote, difference} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
-/* a reloaded page may find files that its predecessor is still closing */
-const LEAVING_MS = 2000;
+const JOINED_MS = 300;          /* between looks at a file that another page or process writes */
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 
 /* FNV-1a: detects a place that was written in part. */
@@ -58,21 +59,26 @@ export async function keyOf(url) {
   return [...hash.subarray(0, 16)].map(b => b.toString(16).padStart(2, '0')).join('');
 }
 
+const isOf = (meta, url, sha256) =>
+  !!meta && meta.url === url && (sha256 === undefined || meta.sha256 === sha256);
+
 /** A file that is kept, open in a worker. */
 class Entry {
-  #store; #key; #meta; #metaFile; #data; #release; #unsaved = 0;
+  #store; #key; #meta; #metaFile; #data; #release; #leave; #unsaved = 0;
 
-  constructor(store, key, meta, data, metaFile, release) {
+  /** release() ends the lock of who writes it, leave() the mark that it is in use. */
+  constructor(store, {key, meta, data, leave, metaFile, release}) {
     this.#store = store;
     this.#key = key;
     this.#meta = meta;
     this.#data = data;
     this.#metaFile = metaFile;
     this.#release = release;
+    this.#leave = leave;
   }
   get length() { return this.#meta.length; }
   get stored() { return this.#meta.stored + this.#unsaved; }
-  get complete() { return this.#meta.stored === this.#meta.length; }
+  get complete() { return !this.#unsaved && this.#meta.stored === this.#meta.length; }
   get known() { return {length: this.#meta.length, etag: this.#meta.etag, modified: this.#meta.modified}; }
 
   read(at, target) {
@@ -114,25 +120,55 @@ class Entry {
     this.#data.truncate(0);
     this.#write();
   }
-  /** Closes the entry, and flushes what was not flushed yet.  A second call does nothing. */
-  close() {
+  /** Nothing more will be written: those who wait for the file need not wait any longer. */
+  giveUp() {
+    this.#release?.();
+    this.#release = undefined;
+  }
+  /** The file is complete: others may read it while this one does. */
+  async share() {
+    if (!this.#release || !this.complete) return;
+    // some browsers have no handles that let others in
+    const data = await this.#store.reader(this.#key).catch(() => {});
+    this.#metaFile?.close();
+    this.#metaFile = undefined;
+    if (data && this.#data) {
+      this.#data.close();
+      this.#data = data;
+    } else {
+      data?.close();
+    }
+    this.giveUp();
+  }
+  #end() {
     try {
       if (this.#unsaved) this.#save();
     } finally {
       this.#data?.close();
       this.#metaFile?.close();
       this.#data = this.#metaFile = undefined;
-      this.#release?.();
+      this.#leave?.();
+      this.#leave = undefined;
+    }
+  }
+  /** Closes the entry, and flushes what was not flushed yet.  A second call does nothing. */
+  close() {
+    try {
+      this.#end();
+    } finally {
+      this.giveUp();
     }
   }
   /** Closes and deletes the entry: its bytes are wrong, or the rest does not fit. */
   async drop() {
     this.#unsaved = 0;
+    this.#release ??= await this.#store.lock(this.#key);
     try {
-      this.close();
+      this.#end();
     } finally {
-      // another page reads it: that one will detect the damage, too
-      await this.#store.remove(this.#key).catch(() => {});
+      // another page reads it: that one will detect the damage, too; or it writes what is missing
+      if (this.#release) await this.#store.remove(this.#key).catch(() => {});
+      this.giveUp();
     }
   }
 }
@@ -143,68 +179,100 @@ export class Store {
   constructor(backend) { this.#backend = backend; }
 
   /** The entry of url, to read from, when it is complete; undefined else. Any number of
-   * readers may have it. */
-  async complete(url) {
+   * readers may have it. sha256: the file's, if it is known. */
+  async complete(url, sha256) {
     const key = await keyOf(url), meta = readMeta(await this.#backend.bytes(`${key}.meta`));
-    if (!meta || meta.url !== url || meta.stored !== meta.length) return undefined;
-    const data = await this.#backend.openToRead(`${key}.data`);
-    if (data?.getSize() === meta.length) return new Entry(this, key, meta, data);
+    if (!isOf(meta, url, sha256) || meta.stored !== meta.length) return undefined;
+    const leave = await this.#backend.use(key);
+    let data;
+    try {
+      data = await this.reader(key);
+      if (data?.getSize() === meta.length) {
+        await touch(this.#backend, key);
+        return new Entry(this, {key, meta, data, leave});
+      }
+    } catch (error) {
+      leave();
+      throw error;
+    }
     data?.close();
+    leave();
     return undefined;
   }
 
+  /* The lock of who writes url; or the complete entry, if another writer has finished it. */
+  async #turn(key, url, {anew, sha256, signal, joined}) {
+    for (;;) {
+      const release = await this.#backend.lock(key, JOINED_MS);
+      // a reader's handle may be impossible while another page writes
+      const complete = anew ? undefined : await this.complete(url, sha256).catch(() => {});
+      if (complete) release?.();
+      if (complete) return {complete};
+      if (release) return {release};
+      signal.throwIfAborted();
+      const meta = readMeta(await this.#backend.bytes(`${key}.meta`));
+      const size = await this.#backend.size(`${key}.data`).catch(() => {});
+      if (meta) joined({loaded: Math.min(size ?? meta.stored, meta.length), total: meta.length});
+    }
+  }
+
   /**
-   * The entry of url, to continue writing; undefined if another writer has it. start(known) makes
-   * it anew, with no byte stored. It may be complete by now, unless `anew` is set.
+   * The entry of url, to continue writing; start(known) makes it anew, with no byte stored. Or
+   * {complete}, not if `anew` is set. While another writer has it, joined({loaded, total}) is
+   * called.
    */
-  async incomplete(url, anew) {
-    const key = await keyOf(url), release = await this.#backend.lock(key, LEAVING_MS);
-    if (!release) return undefined;
-    let data, metaFile;
+  async incomplete(url, {anew, sha256, signal, joined}) {
+    const key = await keyOf(url);
+    const {release, complete} = await this.#turn(key, url, {anew, sha256, signal, joined});
+    if (complete) return {complete};
+    let data, metaFile, leave;
     try {
-      const complete = anew ? undefined : await this.complete(url);
-      if (complete) {
-        release();
-        return {complete};
-      }
+      leave = await this.#backend.use(key);
       const meta = readMeta(await this.#backend.bytes(`${key}.meta`));
       data = await this.#backend.openToWrite(`${key}.data`);
       metaFile = await this.#backend.openToWrite(`${key}.meta`);
-      const usable = meta && meta.url === url && meta.stored < meta.length && (meta.etag || meta.modified)
+      const usable = isOf(meta, url, sha256) && meta.stored < meta.length && (meta.etag || meta.modified)
         && data.getSize() >= meta.stored;
       const start = known => {
         const fresh = {url, ...known, stored: 0, turn: meta?.turn ?? 0, fetched: Date.now()};
         if (!writePlace({...fresh, turn: Number.MAX_SAFE_INTEGER}))
           throw new QsfError('IO', 'its URL is too long');
-        const entry = new Entry(this, key, fresh, data, metaFile, release);
+        const entry = new Entry(this, {key, meta: fresh, data, leave, metaFile, release});
         entry.begin();
         return entry;
       };
       const abandon = async () => {
         data.close();
         metaFile.close();
+        leave();
         if (!usable) await this.remove(key);
         release();
       };
-      return {entry: usable ? new Entry(this, key, meta, data, metaFile, release) : undefined,
+      await touch(this.#backend, key);
+      return {entry: usable ? new Entry(this, {key, meta, data, leave, metaFile, release}) : undefined,
         start, abandon};
     } catch (error) {
       data?.close();
       metaFile?.close();
+      leave?.();
       release();
       throw error;
     }
   }
+  lock(key) { return this.#backend.lock(key); }
+  reader(key) { return this.#backend.openToRead(`${key}.data`); }
 
-  /** Bytes that may still be kept. */
-  room() { return this.#backend.room(); }
+  /** Space for this many bytes more; others are removed for it. Throws if that is not enough. */
+  async makeRoom(bytes) { await new Room(this.#backend, this).make(bytes, await this.entries()); }
 
   async remove(key) {
     await this.#backend.remove(`${key}.meta`);      // without it the rest is ignored
     await this.#backend.remove(`${key}.data`);
+    for (const name of await this.#backend.names())
+      if (name.startsWith(`${key}.used-`)) await this.#backend.remove(name);
   }
 
-  async #entries() {
+  async entries() {
     const names = await this.#backend.names(), entries = [];
     for (const name of names.filter(n => n.endsWith('.meta'))) {
       const key = name.slice(0, -5), meta = readMeta(await this.#backend.bytes(name)),
@@ -222,8 +290,8 @@ export class Store {
   }
 
   async list() {
-    return (await this.#entries()).filter(e => e.meta).map(({meta, sound}) => ({
-      url: meta.url, length: meta.length, stored: sound ? meta.stored : 0,
+    return (await this.entries()).filter(e => e.meta).map(({meta, sound}) => ({
+      url: cacheUrl(meta.url), length: meta.length, stored: sound ? meta.stored : 0,
       complete: sound && meta.stored === meta.length, etag: meta.etag, fetched: meta.fetched,
     }));
   }
@@ -233,8 +301,8 @@ export class Store {
     let freed = 0;
     for (const name of url === undefined ? await this.#backend.names() : [])
       if (name.endsWith(TRIAL)) await this.#backend.remove(name).catch(() => {});
-    for (const {key, meta, size} of await this.#entries()) {
-      if (url !== undefined && meta?.url !== url) continue;
+    for (const {key, meta, size} of await this.entries()) {
+      if (url !== undefined && (!meta || cacheUrl(meta.url) !== url)) continue;
       const release = await this.#backend.lock(key);
       if (!release) {
         if (url !== undefined) throw new QsfError('BUSY', `${url} is being fetched, here or in another page`);
@@ -254,14 +322,14 @@ export class Store {
   }
 
   /** Whether the whole file at url is kept, undamaged, and the same as the server's now. */
-  async validate(url, {signal} = {}) {
+  async validate(given, url, {signal, headers} = {}) {
     const say = (state, message) => ({state, message});
-    const entry = (await this.#entries()).find(e => e.meta?.url === url);
+    const entry = (await this.entries()).find(e => e.meta?.url === url);
     if (!entry) return say('missing', 'nothing of it is kept');
     if (!entry.sound) return say('damaged', 'bytes of it are gone; it will be fetched again');
     const {meta} = entry;
     try {
-      const now = await new Remote(url).head(signal);
+      const now = await new Remote(given, {headers}).head(signal);
       const mark = difference(meta, now);
       if (mark)
         return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
@@ -279,9 +347,29 @@ export class Store {
 /** The store's public interface; resolve(url) is the key that load() uses for a URL. */
 export function cacheOver(backend, resolve) {
   const store = async () => new Store(await backend());
+  const room = async () => new Room(await backend(), await store());
   return {
     list: async () => (await store()).list(),
-    validate: async (url, options) => (await store()).validate(resolve(url), options),
-    delete: async url => (await store()).delete(url === undefined ? undefined : resolve(url)),
+    validate: async (url, {ignoreQuery, headers, ...options} = {}) => (await store()).validate(resolve(url),
+      cacheUrl(resolve(url), ignoreQuery), {...options,
+        headers: headers && Object.fromEntries(new Headers(headers))}),
+    delete: async (url, {ignoreQuery} = {}) =>
+      (await store()).delete(url === undefined ? undefined : cacheUrl(resolve(url), ignoreQuery)),
+    usage: async () => (await room()).usage(await (await store()).entries()),
+    limit: async megabytes => {
+      if (typeof megabytes !== 'number' || !(megabytes >= 0))
+        refuse(`the limit is ${shown(megabytes)}; it must be a number of megabytes`);
+      await (await room()).limit(megabytes * 1e6, await (await store()).entries());
+    },
+    persist: async () => (await backend()).persist(),
   };
 }
+
+/** For hub.js: promises the URL of the newest complete file of the cache that begins with start and
+ * whose rest is accepted. */
+export const storedIn = cache => async (start, accepts = () => true) => {
+  const all = await cache.list().catch(() => []);
+  const found = all.filter(({url, complete}) => complete && url.startsWith(start)
+    && accepts(url.slice(start.length)));
+  return found.sort((a, b) => b.fetched - a.fetched)[0]?.url;
+};

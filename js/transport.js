@@ -1,6 +1,7 @@
 /* Moves bytes in and out of a module's memory: the file's bytes, and those of sessions.
  * SPDX-License-Identifier: MIT */
 import {E_CANCELLED, E_IO, OK, PENDING} from './names.js';
+import {beginOf, lengthFrom} from './split.js';
 
 export class Transport {
   #source; #memory;
@@ -23,7 +24,8 @@ export class Transport {
     this.#memory = memory;
     return {
       now: () => performance.now(),
-      length: () => this.#source.length,
+      open: path => beginOf(this.#source, memory.string(path >>> 0)) ?? -1,
+      length: begin => lengthFrom(this.#source, begin),
       read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
       cancel: state => this.#cancel(state >>> 0),
       save: (at, length) => this.#take(memory.bytes(at, length >>> 0)),

@@ -1,5 +1,6 @@
 /* The engine's worker, its threads and its reader in Node.js.
  * SPDX-License-Identifier: MIT */
+import {createHash} from 'node:crypto';
 import {parentPort, workerData} from 'node:worker_threads';
 import {runThread} from './engine.js';
 import {folder} from './folder.js';
@@ -7,11 +8,16 @@ import {nodeHost, openPath} from './node_host.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
+function sum() {
+  const hash = createHash('sha256');
+  return {update: bytes => hash.update(bytes), digest: () => hash.digest('hex')};
+}
+
 if (workerData?.thread) {
   await runThread(workerData.thread, () => parentPort.postMessage('ready'));
 } else if (workerData?.reader) {
   parentPort.on('message', serveReader({post: (message, transfer) => parentPort.postMessage(message,
-    transfer), openPath, backend: folder}));
+    transfer), openPath, backend: folder, sum}));
 } else {
   parentPort.on('message', serve({...nodeHost(workerData ?? {}),
     post: message => parentPort.postMessage(message)}));

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from '../js/errors.js';
 import {estimateIn, loadIn} from '../js/model.js';
+import {requested} from '../js/requests.js';
 import {opfs} from './opfs.js';
 import {addressed} from '../js/paths.js';
-import {cacheOver} from '../js/store.js';
+import {cacheOver, storedIn} from '../js/store.js';
 
 export {QsfError} from '../js/errors.js';
 
@@ -95,7 +96,12 @@ async function begin(how, from, options) {
   const all = addressed(options, absolute);
   if (all?.gpu !== undefined)
     throw new QsfError('ARGUMENT', 'gpu is for Node.js: here the engine takes navigator.gpu');
-  return how(() => startEngine(all), from, all, async given => place(await file(given)));
+  const start = () => startEngine(all);
+  const estimated = (where, {onProgress, ...others}) => estimateIn(start, where, others);
+  const {options: rest, place: placed, estimate: ofHub} = requested(all,
+    async given => place(await file(given)), {deviceBytes: (navigator.deviceMemory ?? 4) * 5e8,
+      estimate: estimated, stored: storedIn(cache)});
+  return (how === estimateIn && await ofHub?.(from)) || how(start, from, rest, placed);
 }
 /** @type {import('../js/index.d.ts').load} */
 export const load = (from, options) => begin(loadIn, from, options);

@@ -1,11 +1,30 @@
 /* Where a page keeps files: the origin private file system.  folder.js is the same for Node.js.
  * SPDX-License-Identifier: MIT
  *
- * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that
- * ends it, or undefined if another holder keeps it that long; openToRead(name) and
- * openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
+ * names(), bytes(name), size(name), remove(name), mark(name), which makes an empty file, room(),
+ * persist(); lock(key, ms) promises a function that ends it, or undefined if another holder keeps
+ * it
+ * that long; use(key) promises a function that ends the use, and unused(key) one that allows it
+ * again, or undefined if it is in use; openToRead(name) and openToWrite(name) promise what
+ * FileSystemSyncAccessHandle is: in workers only. */
 
 const FOLDER = 'qsf', MOST = 1 << 20;       /* bytes read at once if each read is a new array */
+
+const SHARED = {mode: 'readwrite-unsafe'};
+const modes = () => typeof FileSystemSyncAccessHandle !== 'undefined'
+  && 'mode' in FileSystemSyncAccessHandle.prototype;
+
+/* Promises a function that ends the lock; undefined if it could not be had. */
+function held(name, how) {
+  if (!navigator.locks) return () => {};
+  return new Promise((resolve, reject) => {
+    navigator.locks.request(name, how, lock => {
+      if (!lock) return resolve(undefined);
+      return new Promise(release => resolve(release));
+    }).catch(error => error.name === 'TimeoutError' || error.name === 'AbortError' ? resolve(undefined)
+      : reject(error));
+  });
+}
 
 /** Promises the backend; rejects if the browser has no such file system or denies it to this
  * page. */
@@ -46,25 +65,18 @@ export async function opfs() {
     async openToRead(name) {
       const handle = await file(name);
       if (!handle) return undefined;
-      /* Browsers that do not know the mode open it for this page alone, and would keep
-       * others from reading. */
-      const modes = typeof FileSystemSyncAccessHandle !== 'undefined'
-        && 'mode' in FileSystemSyncAccessHandle.prototype;
-      if (modes) return handle.createSyncAccessHandle({mode: 'read-only'});
-      return reader(await handle.getFile());
+      /* Browsers that do not know modes open it for this page alone, and would keep others from
+       * reading. */
+      return modes() ? handle.createSyncAccessHandle(SHARED) : reader(await handle.getFile());
     },
-    openToWrite: async name => (await folder.getFileHandle(name, {create: true})).createSyncAccessHandle(),
-    async lock(key, wait = 0) {
-      if (!navigator.locks) return () => {};
-      return new Promise((resolve, reject) => {
-        const how = wait ? {signal: AbortSignal.timeout(wait)} : {ifAvailable: true};
-        navigator.locks.request(`qsf ${key}`, how, lock => {
-          if (!lock) return resolve(undefined);
-          return new Promise(release => resolve(release));
-        }).catch(error => error.name === 'TimeoutError' || error.name === 'AbortError' ? resolve(undefined)
-          : reject(error));
-      });
-    },
+    // only who has the lock writes; others read meanwhile
+    openToWrite: async name => (await folder.getFileHandle(name, {create: true}))
+      .createSyncAccessHandle(name.endsWith('.data') && modes() ? SHARED : undefined),
+    mark: name => folder.getFileHandle(name, {create: true}),
+    lock: (key, wait) => held(`qsf ${key}`, wait ? {signal: AbortSignal.timeout(wait)} : {ifAvailable: true}),
+    use: key => held(`qsf use ${key}`, {mode: 'shared'}),
+    unused: key => held(`qsf use ${key}`, {ifAvailable: true}),
+    persist: async () => await navigator.storage.persist?.() ?? false,
     async room() {
       const {quota = Infinity, usage = 0} = await navigator.storage.estimate?.() ?? {};
       return quota - usage;

@@ -27,8 +27,8 @@
 
 #include "qsf.h"
 
-/* A buffer, a pipeline, a bind group or a read; 0: none.  A number may be used again after it was
- * released. */
+/* A buffer, a pipeline, a bind group, a read or commands; 0: none.  A number may be used again
+ * after it was released. */
 typedef uint32_t qsf_device_id;
 
 /* Every buffer can be written, copied from and to, and read. */
@@ -112,6 +112,13 @@ typedef struct qsf_device {
     void       (*lose)(void *user);
     /* Ends the device, its objects and this table. */
     void       (*close)(void *user);
+
+    /* -- both NULL: the host has only submit -- */
+    /* What submit does in two parts: commands are made now, and run once, later, by
+     * submit_encoded, after which their number is gone.  All that they use must still be there. */
+    qsf_status (*encode)(void *user, const qsf_device_dispatch *list, size_t n, qsf_device_id *out,
+                         qsf_error *err);
+    qsf_status (*submit_encoded)(void *user, qsf_device_id id, qsf_error *err);
 } qsf_device;
 
 /* The devices that a host found.  The functions' first argument is the struct itself. */

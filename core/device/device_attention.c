@@ -170,6 +170,8 @@ static void step_prompt(qsf_device_maker *k, const qsf_wgsl_attend *variant)
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_prompt(&t, &a);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test)
+        k->st = qsf_self_test_prompt(k->b->test, &a, &k->b->kv, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 

@@ -95,7 +95,7 @@ void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const 
 {
     *b = (qsf_device_buffers){ .source = s, .o = o, .kv = *kv, .n_blocks = qsf_kv_blocks_of(o),
                                .rows = qsf_rows_most(o), .align = info->binding_align,
-                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
+                               .most_numbers = (s->hp.n_layers + 2) * QSF_DEVICE_STEPS };
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
     const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .wide = b->kv.type == QSF_KV_F32,
                                 .room = (uint32_t)room };
@@ -119,6 +119,7 @@ void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const 
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
     bytes[QSF_DEVICE_FLAGS] = ((uint64_t)s->hp.n_layers + 1) * 8;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
+    bytes[QSF_DEVICE_IDS] = rows * 4;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;
     bytes[QSF_DEVICE_GROUPS] = rows * 8;
     bytes[QSF_DEVICE_SUMS] = b->sums * heads * room * 4;
@@ -173,14 +174,20 @@ qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_devi
     return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
 }
 
+qsf_status qsf_device_buffer_wait(const qsf_device_buffers *b, qsf_device_id read, qsf_error *err)
+{
+    qsf_status st;
+    while ((st = b->d->wait(b->d->user, read, BUFFER_NS, err)) == QSF_PENDING) { }
+    return st;
+}
+
 qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
                                   size_t len, qsf_error *err)
 {
     const qsf_device *d = b->d;
     qsf_device_id read;
-    qsf_status st = d->read_start(d->user, id, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, BUFFER_NS, err)) == QSF_PENDING) st = QSF_OK;
-    return st;
+    const qsf_status st = d->read_start(d->user, id, at, dst, len, &read, err);
+    return st ? st : qsf_device_buffer_wait(b, read, err);
 }
 
 /* QSF_PENDING: the host must not wait. */

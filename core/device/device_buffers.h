@@ -46,6 +46,7 @@ typedef enum qsf_device_name {
     QSF_DEVICE_LIST,            /* slots by expert */
     QSF_DEVICE_SLOT_CODES,      /* [slots of rows] codes of hidden rows */
     QSF_DEVICE_SLOT_OUT,        /* [rows][used, and one][ld] floats: outputs */
+    QSF_DEVICE_IDS,             /* [rows] u32: the tokens, if the embedding is on the device */
     QSF_DEVICE_FLAGS,           /* [n_layers + 1][2] not 0: the layer's input has values that are not finite,
                                  * or what it computes; the last ones: of the head */
     QSF_DEVICE_LOGITS,          /* [n_logits][head_ld] floats, if the head is on the device */
@@ -99,6 +100,8 @@ void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one tha
 /* Reads bytes of a buffer.  For hosts that may block. */
 qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
                                   size_t len, qsf_error *err);
+/* Waits for a read that has begun. */
+qsf_status qsf_device_buffer_wait(const qsf_device_buffers *b, qsf_device_id read, qsf_error *err);
 /* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
 qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);
 qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err);       /* of all */

@@ -2,9 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_candidates.h"
 
-#include "wgsl/candidates_wgsl.h"
-
-enum { KEPT = QSF_DEVICE_KEPT };
+enum { KEPT = QSF_DEVICE_KEPT, RULE_LAST = 16 /* bytes of a buffer that no rule writes to */ };
 
 /* ---- buffers ---- */
 
@@ -17,6 +15,7 @@ static uint64_t sums_bytes(const qsf_device_logit_rows *l)
 {
     return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * 16;
 }
+static uint64_t rules_bytes(uint32_t rows) { return (uint64_t)rows * sizeof(qsf_wgsl_rule); }
 static uint64_t records_bytes(uint32_t rows) { return (uint64_t)rows * qsf_wgsl_record_words(KEPT) * 4; }
 
 static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers *b,
@@ -28,6 +27,8 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
     for (int i = 0; i < 2 && !st; i++) st = qsf_device_buffer_new(b, pairs_bytes(l), &c->pairs[i], err);
     if (!st) st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
     if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
+    if (!st && c->chooses) st = qsf_device_buffer_new(b, rules_bytes(l->rows), &c->rules, err);
+    if (!st && c->chooses) st = qsf_device_buffer_new(b, RULE_LAST, &c->last, err);
     if (st) return st;
     c->words = qsf_alloc(b->platform, records_bytes(l->rows), "candidates", err);
     c->found = qsf_alloc_array(b->platform, l->rows, sizeof *c->found, "candidates", err);
@@ -36,21 +37,30 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
 
 /* ---- steps ---- */
 
+static uint32_t choice_ranges(const qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t rows,
+                              qsf_device_range to[3])
+{
+    to[0] = (qsf_device_range){ c->rules, 0, rules_bytes(rows) };
+    to[1] = (qsf_device_range){ b->of[QSF_DEVICE_IDS], 0, b->bytes[QSF_DEVICE_IDS] };
+    to[2] = (qsf_device_range){ c->last, 0, RULE_LAST };
+    return 3;
+}
+
 /* A stage over `cols` logits or pairs of a row, which are in pairs[from] after the first stage. */
 static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b,
-                                 const qsf_device_logit_rows *l, qsf_wgsl_stage stage, uint32_t cols,
-                                 int from, qsf_error *err)
+                                 const qsf_device_logit_rows *l, qsf_wgsl_stage stage, bool choose,
+                                 uint32_t cols, int from, qsf_error *err)
 {
     const qsf_device *d = b->d;
-    const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT };
-    const uint32_t i = c->n_steps, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
+    const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT, .choose = choose };
+    const uint32_t i = c->n_steps + choose, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     const uint64_t at = (uint64_t)i * QSF_DEVICE_NUMBERS;
     const qsf_wgsl_candidates_numbers numbers = { .n = l->rows, .cols = cols, .x_ld = l->ld, .sums = sums,
                                                   .scale = l->scale, .cap = l->cap };
     const qsf_device_range pairs_in = { c->pairs[from], 0, pairs_bytes(l) },
         pairs_out = { c->pairs[!from], 0, pairs_bytes(l) }, sums_of = { c->sums, 0, sums_bytes(l) },
         records = { c->records, 0, records_bytes(l->rows) };
-    qsf_device_range ranges[4] = { { c->numbers, at, QSF_DEVICE_NUMBERS } };
+    qsf_device_range ranges[7] = { { c->numbers, at, QSF_DEVICE_NUMBERS } };
     qsf_wgsl_text t;
     uint32_t n = 1;
     assert(i < QSF_DEVICE_KEPT_STEPS);
@@ -62,9 +72,10 @@ static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b
     ranges[n++] = stage == QSF_WGSL_LAST ? sums_of : pairs_out;
     if (stage == QSF_WGSL_FIRST) ranges[n++] = sums_of;
     if (stage == QSF_WGSL_LAST) ranges[n++] = records;
+    if (choose) n += choice_ranges(c, b, l->rows, ranges + n);
     if (!st) st = d->group_new(d->user, c->pipeline[i], ranges, n, &c->group[i], err);
     c->wide[i] = stage == QSF_WGSL_LAST ? 1 : qsf_wgsl_candidates_groups(KEPT, cols);
-    c->n_steps++;
+    c->n_steps += !choose;
     return st;
 }
 
@@ -74,25 +85,38 @@ qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buff
     const uint32_t merges = qsf_wgsl_candidates_merges(KEPT, l->n_vocab);
     uint32_t groups = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     int from = 1;
-    *c = (qsf_device_candidates){ .n_vocab = l->n_vocab };
+    *c = (qsf_device_candidates){ .n_vocab = l->n_vocab, .chooses = l->chooses };
     if (l->n_vocab < KEPT || pairs_bytes(l) > b->d->info->max_binding
-        || merges + 2 > QSF_DEVICE_KEPT_STEPS) return QSF_OK;
+        || merges + 3 > QSF_DEVICE_KEPT_STEPS) return QSF_OK;
     c->rows = l->rows;
     qsf_status st = candidate_buffers(c, b, l, err);
-    if (!st) st = candidate_step(c, b, l, QSF_WGSL_FIRST, l->n_vocab, from, err);
+    if (!st) st = candidate_step(c, b, l, QSF_WGSL_FIRST, false, l->n_vocab, from, err);
     for (uint32_t i = 0; i < merges && !st; i++) {
         from = !from;
-        st = candidate_step(c, b, l, QSF_WGSL_MERGE, groups * KEPT, from, err);
+        st = candidate_step(c, b, l, QSF_WGSL_MERGE, false, groups * KEPT, from, err);
         groups = qsf_wgsl_candidates_groups(KEPT, groups * KEPT);
     }
-    return st ? st : candidate_step(c, b, l, QSF_WGSL_LAST, groups * KEPT, !from, err);
+    for (int choose = 0; choose <= c->chooses && !st; choose++) {
+        c->n_steps -= choose;
+        st = candidate_step(c, b, l, QSF_WGSL_LAST, choose, groups * KEPT, !from, err);
+        c->n_steps += choose;
+    }
+    return st;
+}
+
+qsf_status qsf_device_candidates_rules(qsf_device_candidates *c, const qsf_device_buffers *b,
+                                       const qsf_wgsl_rule *rules, uint32_t n, qsf_error *err)
+{
+    assert(n <= c->rows);
+    return b->d->write(b->d->user, c->rules, 0, rules, (size_t)rules_bytes(n), err);
 }
 
 qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
-                                      qsf_device_dispatch *list, size_t *len, qsf_error *err)
+                                      bool choose, qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
     assert(n <= c->rows);
-    for (uint32_t i = 0; i < c->n_steps; i++) {
+    for (uint32_t k = 0; k < c->n_steps; k++) {
+        const uint32_t i = k + (choose && k + 1 == c->n_steps);
         const qsf_status st = qsf_pipeline_wait(&b->pipelines, c->pipeline[i], err);
         if (st) return st;
         list[(*len)++] = (qsf_device_dispatch){ c->pipeline[i], c->group[i], c->wide[i], n, 1 };
@@ -112,10 +136,22 @@ static void record_read(qsf_candidates *to, const uint32_t *record, uint32_t n_v
     }
 }
 
-qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
-                                      bool *finite, qsf_error *err)
+qsf_status qsf_device_candidates_start(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
+                                       qsf_device_id *read, qsf_error *err)
 {
-    const qsf_status st = qsf_device_buffer_read(b, c->records, 0, c->words, (size_t)records_bytes(n), err);
+    return b->d->read_start(b->d->user, c->records, 0, c->words, (size_t)records_bytes(n), read, err);
+}
+
+int32_t qsf_device_candidates_chosen(const qsf_device_candidates *c, uint32_t i)
+{
+    return (int32_t)c->words[(size_t)i * qsf_wgsl_record_words(KEPT) + 3];
+}
+
+qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b,
+                                      qsf_device_id *read, uint32_t n, bool *finite, qsf_error *err)
+{
+    const qsf_status st = qsf_device_buffer_wait(b, *read, err);
+    *read = 0;
     *finite = true;
     for (uint32_t i = 0; i < n && !st; i++) {
         const uint32_t *record = c->words + (size_t)i * qsf_wgsl_record_words(KEPT);
@@ -130,7 +166,8 @@ qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device
 qsf_status qsf_device_candidates_there(const qsf_device_candidates *c, const qsf_device_buffers *b,
                                        qsf_error *err)
 {
-    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records };
+    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records,
+                                      c->rules, c->last };
     qsf_status st = QSF_OK;
     for (size_t i = 0; c->rows && i < QSF_ARRAY_LEN(buffers) && !st; i++)
         st = qsf_device_buffer_there(b, buffers[i], err);
@@ -141,8 +178,9 @@ void qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffe
 {
     if (!c->rows) return;
     const qsf_device *d = b->d;
-    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records };
-    for (uint32_t i = 0; i < c->n_steps; i++) d->release(d->user, c->group[i]);
+    const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records,
+                                      c->rules, c->last };
+    for (uint32_t i = 0; i < c->n_steps + c->chooses; i++) d->release(d->user, c->group[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(buffers); i++) d->release(d->user, buffers[i]);
     if (c->words) qsf_dealloc(b->platform, c->words, records_bytes(c->rows));
     if (c->found) qsf_dealloc(b->platform, c->found, (uint64_t)c->rows * sizeof *c->found);

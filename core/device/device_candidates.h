@@ -6,22 +6,26 @@
 #include "device/device_buffers.h"
 #include "engine/candidates.h"
 
+#include "wgsl/candidates_wgsl.h"
+
 /* The tokens that are kept of a row, the rows that they are kept of, and the dispatches. */
-enum { QSF_DEVICE_KEPT = 64, QSF_DEVICE_KEPT_ROWS = 32, QSF_DEVICE_KEPT_STEPS = 5 };
+enum { QSF_DEVICE_KEPT = 64, QSF_DEVICE_KEPT_ROWS = 32, QSF_DEVICE_KEPT_STEPS = 6 };
 
 /* Rows of logits on a device, as the head's product leaves them. */
 typedef struct qsf_device_logit_rows {
     qsf_device_range range;
     uint32_t rows, n_vocab, ld;
     float    scale, cap;                /* that the model applies to them; 1, 0: none */
+    bool     chooses;                   /* the next token of each row is chosen, too, if that is wanted */
 } qsf_device_logit_rows;
 
 typedef struct qsf_device_candidates {
     uint32_t rows;                      /* at most; 0: the device finds none */
-    uint32_t n_steps;
+    uint32_t n_steps;                   /* without a choice; with one there is another last step */
+    bool     chooses;                   /* which writes to QSF_DEVICE_IDS */
     uint32_t wide[QSF_DEVICE_KEPT_STEPS];               /* workgroups of a row */
     qsf_device_id pipeline[QSF_DEVICE_KEPT_STEPS], group[QSF_DEVICE_KEPT_STEPS];
-    qsf_device_id numbers, pairs[2], sums, records;
+    qsf_device_id numbers, pairs[2], sums, records, rules, last;
     uint32_t *words;                    /* [rows] records on their way */
     qsf_candidates *found;              /* [rows] */
     uint32_t n_vocab;
@@ -31,12 +35,20 @@ typedef struct qsf_device_candidates {
  * stays 0 if the rows, or what they need, are too many for the device. */
 qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
                                        const qsf_device_logit_rows *logits, qsf_error *err);
+/* How the tokens of the first n rows are chosen. */
+qsf_status qsf_device_candidates_rules(qsf_device_candidates *c, const qsf_device_buffers *b,
+                                       const qsf_wgsl_rule *rules, uint32_t n, qsf_error *err);
 /* Appends the dispatches for the first n rows. */
 qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
-                                      qsf_device_dispatch *list, size_t *len, qsf_error *err);
-/* After these have been submitted: reads c->found.  *finite: whether all logits are. */
-qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
-                                      bool *finite, qsf_error *err);
+                                      bool choose, qsf_device_dispatch *list, size_t *len, qsf_error *err);
+/* After these have been submitted: begins to read them, then waits and sets c->found.  *finite:
+ * whether all logits are. */
+qsf_status qsf_device_candidates_start(qsf_device_candidates *c, const qsf_device_buffers *b, uint32_t n,
+                                       qsf_device_id *read, qsf_error *err);
+qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b,
+                                      qsf_device_id *read, uint32_t n, bool *finite, qsf_error *err);
+/* The token that was chosen for row i. */
+int32_t    qsf_device_candidates_chosen(const qsf_device_candidates *c, uint32_t i);
 /* Whether its buffers found memory. */
 qsf_status qsf_device_candidates_there(const qsf_device_candidates *c, const qsf_device_buffers *b,
                                        qsf_error *err);

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_choose.h"
 
+#include "device/device_embedding.h"
 #include "model/part.h"
 
 /* ---- what is possible ---- */
@@ -150,6 +151,18 @@ static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, 
     return QSF_OK;
 }
 
+/* The embedding goes there with the first layer, if the head has its matrix or it fits, too. */
+static void choose_embedding(const qsf_context *c, uint64_t memory, qsf_device_choice *x)
+{
+    const qsf_source *s = c->model->source;
+    if (x->first || !qsf_part_begins(s) || !qsf_device_embedding_possible(s, &c->embedding, &c->o)) return;
+    uint64_t head, logits, bytes = qsf_device_embedding_bytes(s);
+    head_bytes(c, &head, &logits);
+    if (s->hp.tied && (x->end < c->hp->n_layers || !head)) bytes = qsf_place_head(s).t->bytes;
+    x->embedding = !memory || choice_total(x) + bytes <= memory;
+    if (x->embedding) x->weights += bytes;
+}
+
 qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, uint32_t n_layers,
                              uint64_t memory, qsf_device_choice *out, qsf_error *err)
 {
@@ -173,6 +186,7 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
     if (st) return st;
     keep_together(s, out);
     choice_bytes(c, &b, out);
+    choose_embedding(c, memory, out);
     return out->first < out->end ? QSF_OK
         : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers that read other layers' keys need more on the GPU",
                    s->path);

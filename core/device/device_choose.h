@@ -9,6 +9,7 @@
 
 typedef struct qsf_device_choice {
     uint32_t first, end;            /* layers */
+    bool     embedding;             /* rows of tokens are made there */
     uint64_t weights, kv, batch;    /* bytes that they take: the head's are weights, its logits batch */
     uint64_t memory;                /* their limit, with that of adapters; 0: none */
     char     left[160];             /* why others are not on the device; "": all are */

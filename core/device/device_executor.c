@@ -59,6 +59,7 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     qsf_error err;
     /* An error is the device's loss, which the next batch reports. */
     qsf_status st = qsf_device_flush(e, &err);
+    qsf_device_ahead_drop(e);
     e->cpu_does->kv_copy(e->cpu, to, from);
     qsf_replay_copy(&e->replay, to, from);
     for (uint32_t i = 0; i < e->end - e->first && !st; i++) {
@@ -96,6 +97,7 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
     if (write) qsf_replay_kept(&e->replay, block);
+    if (write) qsf_device_ahead_drop(e);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
     if (st == QSF_PENDING) {
         qsf_device_forget(e);           /* the caller begins anew */
@@ -125,8 +127,10 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
-    e->here = e->together = e->logits = e->came = e->few = false;
+    e->here = e->together = e->logits = e->came = e->few = e->embeds = false;
     e->rows_read = 0;
+    e->ready.whole = e->ready.ran = false;
+    e->here = qsf_device_ahead_begin(e, embed);
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
 }
@@ -197,6 +201,7 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
     }
     assert(n <= e->b.entries);
     batch_attention(e, groups, blocks);
+    qsf_device_ahead_note(e, place);
     const qsf_device *d = e->d;
     qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
     if (!st) st = d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
@@ -204,9 +209,8 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
         : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
-static qsf_status upload_angles(device_executor *e, qsf_error *err)
+qsf_status qsf_device_angles_write(device_executor *e, uint32_t rows, qsf_error *err)
 {
-    const uint32_t rows = e->c->batch.n;
     for (uint32_t i = 0; i < e->c->model->source->n_ropes; i++) {
         const qsf_rope *t = &e->c->ropes[i];
         float *to = (float *)(void *)e->words;
@@ -242,18 +246,35 @@ static qsf_status upload_tokens(device_executor *e, qsf_error *err)
     return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_X0], 0, e->rows, (size_t)n * e->b.ld * 4, err);
 }
 
+/* Tokens go to the device, and the first dispatches make rows of them. */
+static qsf_status tokens_there(device_executor *e, qsf_error *err)
+{
+    const qsf_batch *batch = &e->c->batch;
+    uint32_t *ids = e->words;
+    qsf_status st = upload_places(e, err);
+    if (!st) st = qsf_device_angles_write(e, batch->n, err);
+    if (!st) st = qsf_device_adapters_batch(e, err);
+    for (uint32_t r = 0; r < batch->n; r++) ids[r] = (uint32_t)batch->rows[r].token;
+    if (!st) st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_IDS], 0, ids, 4 * (size_t)batch->n, err);
+    e->n_list = e->n_sent = 0;
+    if (!st) st = qsf_device_layer_list(&e->b, &e->embedding.steps, &e->batch, e->list, &e->n_list, err);
+    e->here = !st;
+    return st;
+}
+
 /* Rows of the CPU go to the device, or back. */
 static qsf_status rows_there(device_executor *e, qsf_error *err)
 {
     qsf_rows at;
+    if (e->embeds) return tokens_there(e, err);
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
     if (st || (st = upload_tokens(e, err))) return st;
     copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
-    if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
-    if ((st = qsf_device_adapters_batch(e, err))) return st;
+    if (st || (st = upload_places(e, err))) return st;
+    if ((st = qsf_device_angles_write(e, at.n, err)) || (st = qsf_device_adapters_batch(e, err))) return st;
     e->here = true;
-    e->n_list = 0;
+    e->n_list = e->n_sent = 0;
     return QSF_OK;
 }
 
@@ -294,8 +315,7 @@ static bool layers_ready(const device_executor *e)
     return true;
 }
 
-/* The numbers of all layers that are there, for this batch. */
-static qsf_status batch_numbers(device_executor *e, qsf_error *err)
+qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
     const qsf_device_batch *is = &b->set, *new = &e->batch;
@@ -304,6 +324,7 @@ static qsf_status batch_numbers(device_executor *e, qsf_error *err)
     if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
         if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
+    if (e->embedding.steps.ready) qsf_device_layer_batch(b, &e->embedding.steps, new);
     b->set = *new;
     return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
@@ -318,13 +339,37 @@ static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_erro
     return st;
 }
 
+/* What is listed and not submitted yet.  The list stays. */
+static qsf_status submit_listed(device_executor *e, qsf_error *err)
+{
+    const size_t from = e->n_sent;
+    e->n_sent = e->n_list;
+    return e->d->submit(e->d->user, e->list + from, e->n_list - from, err);
+}
+
 /* What is listed so far is submitted, if it is enough and no layer is still to be made. */
 static qsf_status begin_early(device_executor *e, qsf_error *err)
 {
+    if (e->n_list - e->n_sent < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
+    const qsf_status st = qsf_device_batch_numbers(e, err);
+    return st ? st : submit_listed(e, err);
+}
+
+/* The device embeds tokens if it has the matrix, and no adapter changes their rows; the CPU has
+ * their angles. */
+static qsf_status device_embed(device_executor *e, const qsf_stage_work *work, qsf_error *err)
+{
+    qsf_rows at;
     qsf_status st = QSF_OK;
-    if (e->n_list < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
-    if (!(st = batch_numbers(e, err))) st = e->d->submit(e->d->user, e->list, e->n_list, err);
-    e->n_list = 0;
+    if (!e->embedding.here || e->c->lora.n_used) return e->cpu_does->stage(e->cpu, work, err);
+    if (!e->embedding.steps.ready) {
+        e->unchecked = true;
+        st = qsf_device_embedding_make(&e->embedding, &e->b, &e->head, work->w, err);
+    }
+    if (!st) st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
+    for (uint32_t r = 0; r < e->c->batch.n && !st; r++)
+        e->cpu_does->rows_in(e->cpu, r, at.x + r * at.ld, NULL);        /* in place: its angles */
+    e->embeds = !st;
     return st;
 }
 
@@ -335,7 +380,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (e->odd) return not_finite(e, err);
     if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (st || (!e->here && (st = rows_there(e, err)))) return st;
+    if (!st && !e->here && !(st = rows_there(e, err))) st = qsf_device_ready_take(e, work->hidden, err);
+    if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
@@ -345,11 +391,11 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
     if (st) return st;
     if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
-    if ((st = batch_numbers(e, err))) return st;
+    if ((st = qsf_device_batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
     if (ends && e->head.here && e->c->batch.n_asked && !qsf_device_adapters_head(e))
         return QSF_OK;                                                      /* the head comes with them */
-    if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
+    if ((st = submit_listed(e, err))) return st;
     if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
     return rows_back(e, err);
 }
@@ -372,8 +418,7 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
         last = r;
     }
     if (last - *first + 1 == batch->n_asked) return QSF_OK;
-    if ((st = d->submit(d->user, e->list, e->n_list, err))) return st;
-    e->n_list = 0;
+    if ((st = submit_listed(e, err))) return st;
     for (uint32_t r = *first, j = 0; r <= last && !st; r++)
         if (batch->rows[r].logits >= 0) st = d->copy(d->user, tmp, j++ * row, x, r * row, row, err);
     *first = 0;
@@ -387,12 +432,14 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     e->unchecked |= !e->head.steps.ready;
     const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, e->first_asked,
-                                  c->batch.n_asked, e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head,
+                                  qsf_device_embedding_tied(&e->embedding, c->model->source),
+                                  e->first_asked, c->batch.n_asked, e->list, &e->n_list, err);
     if (st == QSF_PENDING) e->n_list = before;
     if (st == QSF_PENDING) return st;
     if (!st) st = qsf_device_few_list(e, err);
-    if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
+    if (!st) st = submit_listed(e, err);
+    e->ready.whole = !st && c->batch.n == c->batch.n_asked;
     e->here = false;
     e->logits = !st;
     return st;
@@ -404,7 +451,13 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->came) return st;
     if (e->odd) return not_finite(e, err);
-    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
+    const size_t bytes = out->n * out->ld * sizeof *out->x;
+    const qsf_device_id from = qsf_device_logits_of(e);
+    if (!e->read) {
+        st = e->d->read_start(e->d->user, from, 0, out->x, bytes, &e->read, err);
+        if (!st) st = qsf_device_ready_make(e, err);
+    }
+    if (!st) st = device_read(e, from, 0, out->x, bytes, err);
     if (!st) st = qsf_device_verdict(e, err);
     if (!st && !qsf_all_finite(out->x, out->n * out->ld)) st = not_finite(e, err);
     for (uint32_t i = 0; i < out->n && !st; i++)
@@ -413,14 +466,27 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     return st;
 }
 
+/* Whether the batch is submitted already, with all of its stages. */
+static bool stage_ran(device_executor *e, const qsf_stage_work *work)
+{
+    if (!e->here || !(e->ahead.ran || e->ready.ran)) return false;
+    if (work->stage.kind == QSF_STAGE_HEAD) {
+        e->here = false;
+        e->logits = true;
+        e->few = e->ahead.ran || e->ready.few;
+    }
+    return true;
+}
+
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
 {
     device_executor *e = on_device(x);
     const uint32_t number = work->stage.number;
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
-    if (st) return st;
+    if (st || stage_ran(e, work)) return st;
     if (there) st = (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
+    else if (work->stage.kind == QSF_STAGE_EMBEDDING && e->d) st = device_embed(e, work, err);
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;
@@ -443,6 +509,7 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    if (!done) qsf_device_ahead_drop(on_device(x));
     qsf_device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);

@@ -3,13 +3,15 @@
 #ifndef QSF_DEVICE_EXECUTOR_H
 #define QSF_DEVICE_EXECUTOR_H
 
+#include "device/device_ahead.h"
 #include "device/device_candidates.h"
 #include "device/device_choose.h"
-#include "device/device_head.h"
+#include "device/device_embedding.h"
 #include "device/device_lora.h"
+#include "device/device_ready.h"
 #include "device/replay.h"
 
-typedef struct device_executor {
+struct device_executor {
     qsf_executor        base;
     qsf_executor       *cpu;
     const qsf_executor_table *cpu_does;
@@ -17,19 +19,23 @@ typedef struct device_executor {
     qsf_device         *d;
     uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
     qsf_device_choice   choice;         /* the same, and why others are not */
+    qsf_device_embedding embedding;
     qsf_device_layer   *layers;         /* [end - first] */
     uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
     qsf_device_candidates candidates;   /* of its logits */
+    qsf_device_ahead    ahead;
+    qsf_device_ready    ready;
     qsf_device_buffers  b;
     qsf_device_loras    loras;          /* adapters that are there */
     qsf_device_dispatch *list;          /* [n_room] of the batch, so far */
     uint64_t            n_room;
-    size_t              n_list;
+    size_t              n_list, n_sent; /* listed, and submitted */
     bool                all_ready;      /* no layer is still to be made */
     float              *rows;           /* [rows][ld] on their way */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
+    bool                embeds;         /* the device makes the batch's rows of its tokens */
     bool                here;           /* the batch's rows are on the device; */
     bool                together;       /* those that asked stand together, from first_asked on; */
     bool                logits;         /* its logits are; */
@@ -46,14 +52,25 @@ typedef struct device_executor {
     uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
     qsf_replay          replay;
     qsf_device_batch    batch;
-} device_executor;
+};
 
 /* Dispatches of a batch, at most. */
 static inline uint64_t qsf_device_list_room(const device_executor *e)
 {
-    uint64_t n = (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
+    uint64_t n = (uint64_t)(e->end - e->first + 2) * QSF_DEVICE_STEPS + QSF_DEVICE_KEPT_STEPS;
     for (uint32_t i = 0; i < e->loras.n; i++) n += e->loras.list[i]->most;
     return n;
+}
+
+/* The numbers of all layers that are there, for this batch. */
+qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err);
+/* The angles of the batch's first n rows, which the context's tables have. */
+qsf_status qsf_device_angles_write(device_executor *e, uint32_t n, qsf_error *err);
+
+/* Where the batch's logits are. */
+static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
+{
+    return e->ahead.kept ? e->ahead.logits : e->b.of[QSF_DEVICE_LOGITS];
 }
 
 extern const qsf_executor_table qsf_device_executor_table;

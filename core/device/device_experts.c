@@ -247,8 +247,11 @@ static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_de
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_LIST);
     if (scales) ranges[n++] = vectors[0];
     if (bias) ranges[n++] = vectors[1];
-    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
+    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++) {
         k->st = experts_pipeline(k->b, s, many, k->err);
+        if (!k->st && k->compiles && k->b->test)
+            k->st = qsf_self_test_experts(k->b->test, &s->experts, many, k->err);
+    }
     qsf_device_step_group(k, s, ranges, n);
 }
 

@@ -16,33 +16,65 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
         .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
         .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
         .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
+        .chooses = e->choice.embedding && !e->first,
     };
-    return e->d->wait ? qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err) : QSF_OK;
+    if (!e->d->wait) return QSF_OK;
+    const qsf_status st = qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err);
+    return st || !e->candidates.rows ? st
+        : qsf_device_ahead_make(e, (uint64_t)rows.rows * ld * sizeof(float), err);
+}
+
+bool qsf_device_few_wanted(const device_executor *e)
+{
+    return e->c->now.few && e->c->batch.n_asked <= e->candidates.rows;
 }
 
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n_asked;
-    if (!e->c->now.few || n > e->candidates.rows) return QSF_OK;
-    const qsf_status st = qsf_device_candidates_list(&e->candidates, &e->b, n, e->list, &e->n_list, err);
-    e->few = !st;
+    bool choose = false;
+    e->ready.few = e->ready.chooses = false;
+    if (!qsf_device_few_wanted(e)) return QSF_OK;
+    qsf_status st = qsf_device_ahead_choose(e, &choose, err);
+    if (!st)
+        st = qsf_device_candidates_list(&e->candidates, &e->b, n, choose, e->list, &e->n_list, err);
+    e->few = e->ready.few = !st;
+    e->ready.chooses = choose;
     return st;
 }
 
 /* Whether all candidates of a row are 0, as if the row before the head had not been finite. */
 static bool few_zeros(const qsf_candidates *k) { return k->logit[0] == 0 && k->logit[k->n - 1] == 0; }
 
-/* What looks wrong is left to rows_out, which looks closer. */
+/* The batch is computed once more, and alone. */
+static qsf_status few_again(device_executor *e)
+{
+    e->c->now.stage = (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
+    e->c->fetch.batch++;
+    qsf_device_ahead_drop(e);
+    e->base.does->begin(&e->base, true);
+    e->ahead.wary = true;
+    return QSF_PENDING;
+}
+
+/* What looks wrong is left to rows_out, which looks closer; it needs the device as the batch left
+ * it. */
 qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_error *err)
 {
     device_executor *e = few_of(x);
     const uint32_t n = e->c->batch.n_asked;
     bool good;
     if (!e->logits || !e->few) return QSF_OK;
-    qsf_status st = qsf_device_candidates_read(&e->candidates, &e->b, n, &good, err);
+    qsf_status st = qsf_device_candidates_start(&e->candidates, &e->b, n, &e->read, err);
+    if (!st) st = qsf_device_ahead_submit(e, err);
+    if (!st) st = qsf_device_ready_make(e, err);
+    if (!st) st = qsf_device_candidates_read(&e->candidates, &e->b, &e->read, n, &good, err);
     if (!st) st = qsf_device_verdict(e, err);
     if (st) return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;   /* the batch begins again */
     for (uint32_t i = 0; i < n && good; i++) good = !few_zeros(&e->candidates.found[i]);
+    if (!good && e->ahead.flies) return few_again(e);
+    for (uint32_t i = 0; i < n && good; i++)
+        e->ahead.token[i] = qsf_device_candidates_chosen(&e->candidates, i);
     if (good) *out = e->candidates.found;
     return QSF_OK;
 }
@@ -57,7 +89,7 @@ qsf_status qsf_device_few_row(qsf_executor *x, uint32_t i, const float **out, qs
     const size_t bytes = rows.ld * sizeof *row;
     if (!e->came && !(e->rows_read >> i & 1)) {
         if (!e->d) return qsf_fail(err, QSF_E_IO, "the GPU was given up");
-        if ((st = qsf_device_buffer_read(&e->b, e->b.of[QSF_DEVICE_LOGITS], i * bytes, row, bytes, err)))
+        if ((st = qsf_device_buffer_read(&e->b, qsf_device_logits_of(e), i * bytes, row, bytes, err)))
             return st;
         qsf_device_head_finish(&e->c->k, e->c->hp, row);
         e->rows_read |= 1u << i;

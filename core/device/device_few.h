@@ -11,6 +11,11 @@ static inline qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, q
     (void)e, (void)ld, (void)err;
     return QSF_OK;
 }
+static inline bool qsf_device_few_wanted(const device_executor *e)
+{
+    (void)e;
+    return false;
+}
 static inline qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
     (void)e, (void)err;
@@ -19,6 +24,8 @@ static inline qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 #else
 /* The head is on the device; ld: floats between rows of logits, there and here. */
 qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err);
+/* Whether the batch's rows may do with candidates. */
+bool       qsf_device_few_wanted(const device_executor *e);
 /* Appends dispatches after the head's, if the batch's rows may do with candidates. */
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err);
 /* candidates and logits_row of the executor's table. */

@@ -32,10 +32,19 @@ static uint64_t strip_bytes(const qsf_matrix *m)
 }
 
 /* Parts of the matrix that the device can bind, at most. */
-static uint32_t head_part_rows(const qsf_device_buffers *b, const qsf_matrix *m)
+uint32_t qsf_device_matrix_rows(const qsf_device_buffers *b, const qsf_matrix *m)
 {
     const uint64_t strips = QSF_MAX(b->d->info->max_binding / strip_bytes(m), 1);
     return (uint32_t)QSF_MIN(strips * QSF_TILE_ROWS, m->t.rows);
+}
+
+qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data)
+{
+    qsf_matrix part = *m;
+    part.t.rows = QSF_MIN(rows, m->t.rows - at);
+    part.t.bytes = part.t.rows * (m->t.bytes / m->t.rows);
+    if (data) part.t.data = (const uint8_t *)m->t.data + at / QSF_TILE_ROWS * strip_bytes(m);
+    return part;
 }
 
 static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s, const head_weights *w)
@@ -46,22 +55,18 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
     if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
-    return qsf_ceil_div(w->m.t.rows, head_part_rows(b, &w->m)) <= QSF_DEVICE_WEIGHTS;
+    return qsf_ceil_div(w->m.t.rows, qsf_device_matrix_rows(b, &w->m)) <= QSF_DEVICE_WEIGHTS;
 }
 
 static void head_list(qsf_device_maker *k, const head_weights *w)
 {
-    const uint32_t rows = head_part_rows(k->b, &w->m);
-    const uint64_t strip = strip_bytes(&w->m), row = w->m.t.bytes / w->m.t.rows;
+    const uint32_t rows = qsf_device_matrix_rows(k->b, &w->m);
     qsf_device_rows in = { .name = "final norm", .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
                            .ld = k->b->ld };
     qsf_device_set_norm(k, &in, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS);
     qsf_device_add_input_of(k, in, &w->m);
     for (uint32_t at = 0; at < w->m.t.rows; at += rows) {
-        qsf_matrix part = w->m;
-        part.t.rows = QSF_MIN(rows, w->m.t.rows - at);
-        part.t.bytes = part.t.rows * row;
-        if (!k->compiles) part.t.data = (const uint8_t *)part.t.data + at / QSF_TILE_ROWS * strip;
+        const qsf_matrix part = qsf_device_matrix_part(&w->m, at, rows, !k->compiles);
         const qsf_device_to to = { QSF_DEVICE_LOGITS, k->b->head_ld, at, false, w->scaled, 1 };
         qsf_device_step_matrix(k, "head", &part, w->bias && !k->compiles ? w->bias + at : w->bias, &to);
     }
@@ -75,13 +80,14 @@ static qsf_layer head_layer(const qsf_source *s)
     return l;
 }
 
-static qsf_status head_make(qsf_device_head *h, qsf_device_buffers *b, const head_weights *w, bool compiles,
-                            qsf_error *err)
+static qsf_status head_make(qsf_device_head *h, qsf_device_buffers *b, const head_weights *w,
+                            const qsf_device_id *tied, bool compiles, qsf_error *err)
 {
     const qsf_layer layer = head_layer(b->source);
     qsf_device_layer spare = { 0 };
     qsf_device_maker k = { .b = b, .l = compiles ? &spare : &h->steps, .layer = &layer, .w = &w->final,
-                           .number = b->source->hp.n_layers, .compiles = compiles, .err = err };
+                           .number = b->source->hp.n_layers, .given = tied, .compiles = compiles,
+                           .err = err };
     if (!compiles) k.st = qsf_device_buffer_new(b, h->steps.vectors_bytes, &h->steps.vectors, err);
     head_list(&k, w);
     if (compiles) h->steps.vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
@@ -100,19 +106,19 @@ qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, cons
     b->bytes[QSF_DEVICE_LOGITS] = (uint64_t)b->o->n_logits * ld * sizeof(float);
     const qsf_status st = qsf_device_buffer_new(b, b->bytes[QSF_DEVICE_LOGITS],
                                                 &b->of[QSF_DEVICE_LOGITS], err);
-    return st ? st : head_make(h, b, &w, true, err);
+    return st ? st : head_make(h, b, &w, NULL, true, err);
 }
 
 qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
-                                const qsf_head_units *units, uint32_t first, uint32_t n,
-                                qsf_device_dispatch *list, size_t *len, qsf_error *err)
+                                const qsf_head_units *units, const qsf_device_id *tied, uint32_t first,
+                                uint32_t n, qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
     const qsf_device_batch batch = { .n = n };
     qsf_status st = QSF_OK;
     if (!h->steps.ready) {
         const qsf_head_part part = qsf_head_stream_part(s, 0, units);
         const head_weights w = { part.m, part.bias, *units->final, head_is_scaled(b, s) };
-        if ((st = head_make(h, b, &w, false, err))) return st;
+        if ((st = head_make(h, b, &w, tied, false, err))) return st;
     }
     if (h->first != first || h->n != n) {
         qsf_device_layer_batch(b, &h->steps, &batch);

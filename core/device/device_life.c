@@ -14,9 +14,12 @@ static void device_release(device_executor *e)
     const qsf_platform *p = e->c->platform;
     const uint64_t n = e->end - e->first;
     qsf_device_forget(e);
+    qsf_device_ready_drop(e);
     qsf_device_head_done(&e->head, &e->b);
+    qsf_device_embedding_done(&e->embedding, &e->b);
 #if !defined(QSF_NO_CANDIDATES)
     if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
+    if (e->d) e->d->release(e->d->user, e->ahead.logits);
 #endif
     if (e->b.d) qsf_device_loras_done(&e->b, &e->loras);
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
@@ -69,10 +72,12 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
     for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
         st = qsf_device_layer_there(&e->b, &e->layers[i], err);
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
+    if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->embedding.steps, err);
     for (uint32_t i = 0; e->unchecked && i < e->loras.n && !st; i++)
         st = qsf_device_lora_there(&e->b, e->loras.list[i], err);
 #if !defined(QSF_NO_CANDIDATES)
     if (e->unchecked && !st) st = qsf_device_candidates_there(&e->candidates, &e->b, err);
+    if (e->unchecked && !st) st = qsf_device_buffer_there(&e->b, e->ahead.logits, err);
 #endif
     if (st == QSF_PENDING) return QSF_OK;               /* a host that must not block: the next time */
     if (!st) st = e->d->state(e->d->user, err);

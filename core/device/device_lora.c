@@ -263,8 +263,8 @@ static qsf_status upload_layer(const qsf_device_buffers *b, const lora_map *m, q
         st = qsf_device_upload(b, to, m->b_begin + m->b_at[i - begin], mem + p->b_at,
                                pair_experts(p) * (uint64_t)p->b_step, err);
         if (!st && p->scales)
-            st = qsf_device_upload(b, to, m->scales_at[i - begin], p->scales, p->n_experts * sizeof *p->scales,
-                                   err);
+            st = qsf_device_upload(b, to, m->scales_at[i - begin], p->scales,
+                                   p->n_experts * sizeof *p->scales, err);
     }
     return st;
 }

@@ -26,6 +26,7 @@ static qsf_status device_test(device_executor *e, qsf_error *err)
     for (uint32_t i = e->first; i < e->end && !st; i++)
         st = qsf_device_layer_compile(&e->b, &e->layers[i - e->first], i, err);
     if (!st) st = device_head_begin(e, err);
+    if (!st && e->choice.embedding) st = qsf_device_embedding_begin(&e->embedding, &e->b, err);
     e->unchecked = true;
     if (!st && waits) st = qsf_device_verdict(e, err);
     return st || !waits ? st : qsf_device_tested(e, err);

@@ -77,6 +77,10 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
     uint64_t at = 0;
     for (uint32_t i = 0; i < p->n; i++) r.len += matrix_bytes(p->m[i]);
     if (k->compiles || k->st) return r;
+    if (k->given) {
+        r.buffer = *k->given++;
+        return r;
+    }
     if (r.len > k->b->d->info->max_binding) {
         k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
                          (unsigned long long)(r.len / 1000000));
@@ -88,6 +92,11 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
         at += matrix_bytes(p->m[i]);
     }
     return r;
+}
+
+qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m)
+{
+    return put_matrices(k, &(qsf_device_products){ .m = { m }, .n = 1 });
 }
 
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
@@ -208,9 +217,9 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     if (r->gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
     if (r->flags) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_FLAGS);
     k->fused = 0;
-    /* a product binds three more */
+    const bool many = n - 1 > QSF_WGSL_BINDINGS - 4;        /* a product binds three more */
     k->from = (qsf_device_from){ .rows = *r, .numbers = *p, .step = s,
-                                 .n_ranges = r->floats || r->add || n - 1 > QSF_WGSL_BINDINGS - 4 ? 0 : n - 1 };
+                                 .n_ranges = r->floats || r->add || many ? 0 : n - 1 };
     memcpy(k->from.ranges, ranges + 1, k->from.n_ranges * sizeof *ranges);
     if (r->codes) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_CODES);
     if (r->floats) ranges[n++] = qsf_device_all_of(k->b, x->to);
@@ -266,7 +275,7 @@ void qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name 
 
 /* ---- products ---- */
 
-static qsf_wgsl_storage storage_of(const qsf_matrix *m)
+qsf_wgsl_storage qsf_device_storage(const qsf_matrix *m)
 {
     return m->t.type == QSF_T_F32 ? QSF_WGSL_F32 : m->t.type == QSF_T_F16 ? QSF_WGSL_F16 : QSF_WGSL_BF16;
 }
@@ -378,7 +387,12 @@ static qsf_status test_product(const qsf_device_buffers *b, const qsf_device_ste
     if (plain) p = *own;
     p.rows = 1;
     if (!plain) p.slices = 8;
-    return st ? st : qsf_self_test_product(b->test, &p, err);
+    if (!st) st = qsf_self_test_product(b->test, &p, err);
+    if (st || !s->fused) return st;
+    p = *own;
+    p.rows = 1;
+    p.from = &s->from;
+    return qsf_self_test_fused(b->test, &p, err);
 }
 
 /* The pipelines that a step's batches need; the first of them, if there was a time for all. */
@@ -401,7 +415,8 @@ static qsf_device_step *floats_step(qsf_device_maker *k, const qsf_device_produc
     *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
                                     .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
                                     .times = p->to.times };
-    s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .add = p->to.add, .scaled = p->to.scaled };
+    s->floats = (qsf_wgsl_floats){ .storage = qsf_device_storage(m), .add = p->to.add,
+                                   .scaled = p->to.scaled };
     s->wide = m->t.rows;
     return s;
 }

@@ -23,6 +23,7 @@ typedef struct qsf_device_maker {
     uint32_t            number;         /* of the layer */
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
+    const qsf_device_id *given;         /* the buffers of its matrices, if they are there already */
     qsf_device_for      of;             /* of the next steps */
     qsf_device_from     from;
     uint32_t            fused;          /* rows for which the next products make codes by themselves */
@@ -47,6 +48,10 @@ qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, siz
                                         size_t n_more);
 /* Brings bytes of a matrix to a buffer of their own. */
 qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
+/* Brings a matrix to a buffer of its own. */
+qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m);
+/* How a matrix that is not tiles is stored. */
+qsf_wgsl_storage qsf_device_storage(const qsf_matrix *m);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
 /* The place of a step's flag. */
 static inline uint32_t qsf_device_flag(const qsf_device_maker *k) { return 2 * k->number + k->inside; }

@@ -71,7 +71,8 @@ bool qsf_self_is_new(self_build *b, qsf_device_id *pipeline)
 {
     *pipeline = qsf_self_pipeline(b);
     for (uint32_t i = 0; i < b->t->n; i++)
-        if (b->t->cases[i].steps[0].pipeline == *pipeline) return false;
+        if (b->t->cases[i].of == *pipeline) return false;
+    if (!b->st) b->c->of = *pipeline;
     return !b->st;
 }
 

@@ -5,7 +5,7 @@
 
 #include "device/self_test.h"
 
-enum { SELF_BUFFERS = 16, SELF_STEPS = 3, SELF_CASES = 160 };
+enum { SELF_BUFFERS = 16, SELF_STEPS = 3, SELF_CASES = 256 };
 
 /* How results are compared. */
 typedef enum self_check {
@@ -23,6 +23,7 @@ typedef struct self_case {
     uint32_t n_steps;
     qsf_device_id buffers[SELF_BUFFERS];
     uint32_t n_buffers;
+    qsf_device_id of;           /* the pipeline that the case is for */
     qsf_device_id out;          /* the buffer that is compared */
     self_check check;
     float    tolerance;
@@ -67,7 +68,7 @@ typedef struct self_build {
 
 /* A new case; a shader's text follows, to b->text. */
 void     qsf_self_begin(self_build *b, qsf_self_test *t, const char *name, qsf_error *err);
-/* Its first shader is there; false: it has been tested, or an error. */
+/* The shader that it is for is there; false: it has been tested, or an error. */
 bool     qsf_self_is_new(self_build *b, qsf_device_id *pipeline);
 /* Another shader's text follows. */
 void     qsf_self_text(self_build *b);

@@ -1,4 +1,4 @@
-/* The self-test's products: tiles whose sums are exact.
+/* The self-test's products and embeddings: tiles whose sums are exact.
  * SPDX-License-Identifier: MIT */
 #include "device/self_test_own.h"
 
@@ -166,5 +166,146 @@ qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qs
         qsf_self_room_free(&b, x.room, x.bytes);
         qsf_self_room_free(&b, w, bytes);
     }
+    return qsf_self_end(&b);
+}
+
+/* ---- experts ---- */
+
+/* Two rows with two slots each; an expert's rows begin within a tile. */
+enum { EXPERTS = 3, EXPERT_ROWS = 24, EXPERT_USED = 2, EXPERT_SLOTS = 4, EXPERT_TILES = 5,
+       EXPERT_ALL = EXPERT_TILES * QSF_TILE_ROWS };
+static const uint32_t expert_slots_of[EXPERT_SLOTS][2] = { { 2, 0 }, { 0, 0 }, { 1, 0 }, { 2, 0 } };
+/* The same sorted by expert (choice_wgsl.h). */
+static const uint32_t expert_list[] = { 0, 0, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0, 1, 2, 0, 3 };
+
+static void experts_run(self_build *b, const qsf_wgsl_experts *e, bool many, qsf_device_id pipeline,
+                        const uint8_t *w, uint64_t w_bytes, const self_rows *x)
+{
+    static const float scales[EXPERTS] = { 1, 0.5f, 2 };
+    const uint32_t blocks = SELF_COLS / e->block, groups = qsf_wgsl_expert_groups(EXPERT_SLOTS, EXPERTS),
+        tiles = qsf_wgsl_expert_tiles(EXPERT_ROWS);
+    const qsf_wgsl_experts_numbers numbers = {
+        .rows = EXPERT_ROWS, .blocks = blocks, .end = EXPERTS, .x_ld = x->x_ld, .y_ld = EXPERT_ROWS,
+        .used = EXPERT_USED, .slots = EXPERT_USED, .x_used = EXPERT_USED, .y_slots = EXPERT_USED,
+        .groups = groups,
+    };
+    float sums[EXPERT_USED * EXPERT_ALL], want[EXPERT_SLOTS * EXPERT_ROWS];
+    b->t->k->matmul[e->form](sums, EXPERT_ALL, w, &x->act, EXPERT_TILES, blocks, e->block);
+    for (uint32_t i = 0; i < EXPERT_SLOTS * EXPERT_ROWS; i++) {
+        const uint32_t slot = i / EXPERT_ROWS, expert = expert_slots_of[slot][0],
+            row = expert * EXPERT_ROWS + i % EXPERT_ROWS;
+        want[i] = sums[slot / EXPERT_USED * EXPERT_ALL + row] * (e->scales ? scales[expert] : 1)
+            + (e->bias ? sums[row] : 0);
+    }
+    const uint32_t storage = QSF_DEVICE_STORAGE;
+    qsf_device_range ranges[8];
+    uint32_t n = 0;
+    assert(groups == EXPERTS);
+    ranges[n++] = qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers);
+    ranges[n++] = qsf_self_buffer(b, storage, w, w_bytes);
+    ranges[n++] = qsf_self_buffer(b, storage, x->words, (uint64_t)x->act.n * x->x_ld * 16);
+    ranges[n++] = qsf_self_buffer(b, storage, NULL, sizeof want);
+    ranges[n++] = qsf_self_buffer(b, storage, expert_slots_of, sizeof expert_slots_of);
+    ranges[n++] = qsf_self_buffer(b, storage, expert_list, sizeof expert_list);
+    if (e->scales) ranges[n++] = qsf_self_buffer(b, storage, scales, sizeof scales);
+    if (e->bias) ranges[n++] = qsf_self_buffer(b, storage, sums, EXPERT_ALL * sizeof *sums);
+    qsf_self_step(b, pipeline, ranges, n, many ? (tiles + 3) / 4 : tiles, 1, many ? groups : EXPERT_SLOTS);
+    qsf_self_expect(b, ranges[3].buffer, SELF_EXACT, 0, want, QSF_ARRAY_LEN(want));
+}
+
+qsf_status qsf_self_test_experts(qsf_self_test *t, const qsf_wgsl_experts *e, bool many, qsf_error *err)
+{
+    const uint64_t blocks = SELF_COLS / e->block,
+        bytes = EXPERT_TILES * blocks * qsf_tile_bytes(e->form, e->block);
+    self_random r = { 1 + (uint32_t)e->form };
+    self_build b;
+    self_rows x = { .bytes = 0 };
+    qsf_device_id pipeline;
+    char name[64];
+    qsf_format(name, sizeof name, "experts of %s weights (%s)", qsf_form_name(e->form),
+               many ? "tiles" : "slots");
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    if (many) qsf_wgsl_experts_tiles(&b.text, e);
+    else qsf_wgsl_experts_slots(&b.text, e);
+    if (qsf_self_is_new(&b, &pipeline)) {
+        uint8_t *w = qsf_self_room(&b, bytes);
+        for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(e->form, e->block))
+            qsf_self_tile(w + at, e->form, e->block, &r);
+        self_rows_fill(&b, &x, EXPERT_USED, qsf_forms[e->form].sub ? 31 : 127, &r);
+        if (!b.st) experts_run(&b, e, many, pipeline, w, bytes, &x);
+        qsf_self_room_free(&b, x.room, x.bytes);
+        qsf_self_room_free(&b, w, bytes);
+    }
+    return qsf_self_end(&b);
+}
+
+/* ---- rows of the embedding ---- */
+
+enum { EMBED_COLS = 256, EMBED_TOKENS = 4 };
+static const uint32_t self_embed_tokens[EMBED_TOKENS] = { 3, 31, 16, 0 };
+
+/* The CPU's products with rows that have a 1 in one column each: the matrix, column by column. */
+static float *self_embed_columns(self_build *b, const qsf_wgsl_embed *e, const uint8_t *w, uint64_t *bytes)
+{
+    const uint32_t rows = SELF_TILES * QSF_TILE_ROWS, cols = qsf_act_cols(EMBED_COLS);
+    const uint64_t all = (uint64_t)EMBED_COLS * cols, y_floats = (uint64_t)EMBED_COLS * rows;
+    *bytes = (y_floats + all / 64 + all / 32) * sizeof(float) + all / 4 + all;
+    float *y = qsf_self_room(b, *bytes);
+    if (!y) return NULL;
+    float *d = y + y_floats, *s = d + all / 64;
+    int16_t *h = (int16_t *)(void *)(s + all / 32);
+    const qsf_act act = { .q = (int8_t *)(h + all / 8), .d = d, .s = s, .h = h, .n = EMBED_COLS,
+                          .cols = cols };
+    for (uint32_t c = 0; c < EMBED_COLS; c++) {
+        const size_t i = (size_t)c * cols + c;
+        act.q[i] = 1;
+        d[i / 64] = s[i / 32] = 1;
+        h[i / 16 * 2 + i / 2 % 2] = 1;
+    }
+    b->t->k->matmul[e->form](y, rows, w, &act, SELF_TILES, EMBED_COLS / e->block, e->block);
+    return y;
+}
+
+static void self_embed_run(self_build *b, const qsf_wgsl_embed *e, qsf_device_id pipeline)
+{
+    const uint32_t blocks = EMBED_COLS / e->block, rows = SELF_TILES * QSF_TILE_ROWS;
+    const uint64_t bytes = (uint64_t)SELF_TILES * blocks * qsf_tile_bytes(e->form, e->block);
+    const qsf_wgsl_embed_numbers numbers = { .n = EMBED_TOKENS, .cols = EMBED_COLS, .blocks = blocks,
+                                             .rows = rows, .y_ld = EMBED_COLS, .scale = 1 };
+    self_random r = { 77 + (uint32_t)e->form };
+    float want[EMBED_TOKENS * EMBED_COLS];
+    uint64_t room = 0;
+    uint8_t *w = qsf_self_room(b, bytes);
+    for (uint64_t at = 0; w && at < bytes; at += qsf_tile_bytes(e->form, e->block))
+        qsf_self_tile(w + at, e->form, e->block, &r);
+    float *columns = w ? self_embed_columns(b, e, w, &room) : NULL;
+    for (uint32_t i = 0; columns && i < QSF_ARRAY_LEN(want); i++)
+        want[i] = columns[i % EMBED_COLS * rows + self_embed_tokens[i / EMBED_COLS]];
+    if (columns) {
+        const qsf_device_range ranges[] = {
+            qsf_self_buffer(b, QSF_DEVICE_UNIFORM, &numbers, sizeof numbers),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, w, bytes),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, self_embed_tokens, sizeof self_embed_tokens),
+            qsf_self_buffer(b, QSF_DEVICE_STORAGE, NULL, sizeof want),
+        };
+        qsf_self_step(b, pipeline, ranges, 4, 1, EMBED_TOKENS, 1);
+        qsf_self_expect(b, ranges[3].buffer, SELF_NEAR, 1e-6f, want, QSF_ARRAY_LEN(want));
+    }
+    qsf_self_room_free(b, columns, room);
+    qsf_self_room_free(b, w, bytes);
+}
+
+qsf_status qsf_self_test_embed(qsf_self_test *t, const qsf_wgsl_embed *e, qsf_error *err)
+{
+    self_build b;
+    qsf_device_id pipeline;
+    char name[64];
+    if (e->floats) return QSF_OK;
+    qsf_format(name, sizeof name, "embedding of %s weights", qsf_form_name(e->form));
+    qsf_self_begin(&b, t, name, err);
+    if (b.st) return b.st;
+    qsf_wgsl_embed_text(&b.text, e);
+    if (qsf_self_is_new(&b, &pipeline)) self_embed_run(&b, e, pipeline);
     return qsf_self_end(&b);
 }

@@ -4,6 +4,7 @@
 
 #include "wgsl/chunks_wgsl.h"
 #include "wgsl/places_wgsl.h"
+#include "wgsl/prompt_wgsl.h"
 
 /* Half a step of 8 bits is 1 / 254 of the largest of 64. */
 #define SELF_ROWS_NEAR  1e-4f
@@ -245,16 +246,43 @@ static void attention_join(self_build *b, const attention_case *c, const attenti
     qsf_self_expect_codes(b, ranges[3].buffer, c->a.codes ? 0.05f : 0.008f, c->want, ATT_N, cols, x_ld);
 }
 
+/* Queries, keys and values to their places. */
+static void attention_places(self_build *b, const attention_case *c, qsf_device_id places,
+                             const qsf_wgsl_attend_numbers *numbers, attention_buffers *in)
+{
+    attention_upload(b, c, numbers, in);
+    qsf_device_range ranges[9] = { in->numbers, in->q, in->k, in->v, in->rows, in->queries, in->kv };
+    uint32_t n = 7;
+    if (c->a.rope) ranges[n++] = in->angles;
+    if (c->a.norm) ranges[n++] = in->weights;
+    qsf_self_step(b, places, ranges, n, c->heads + 2, ATT_N, 1);
+    attention_reference(c, b->t->k, numbers->scale, numbers->cap);
+}
+
+/* All rows in two groups. */
+static void prompt_steps(self_build *b, attention_case *c, qsf_device_id prompt,
+                         const qsf_wgsl_attend_numbers *numbers)
+{
+    static const uint32_t groups[2][2] = { { 0, QSF_WGSL_PROMPT_ROWS },
+                                           { QSF_WGSL_PROMPT_ROWS, ATT_N - QSF_WGSL_PROMPT_ROWS } };
+    attention_buffers in = { .numbers = { 0, 0, 0 } };
+    const uint32_t all = ATT_N * c->heads * c->dim;
+    qsf_self_text(b);
+    if (b->st) return;
+    qsf_wgsl_places(&b->text, &c->a);
+    attention_places(b, c, qsf_self_pipeline(b), numbers, &in);
+    const qsf_device_range ranges[] = { in.numbers, in.queries, in.kv, in.rows, in.table,
+                                        qsf_self_buffer(b, QSF_DEVICE_STORAGE, groups, sizeof groups),
+                                        self_floats(b, NULL, all) };
+    qsf_self_step(b, prompt, ranges, 7, 2, c->heads, 1);
+    qsf_self_expect(b, ranges[6].buffer, SELF_NEAR, c->a.codes ? 0.05f : 0.008f, c->want, all);
+}
+
 static void attention_steps(self_build *b, attention_case *c, qsf_device_id places,
                             const qsf_wgsl_attend_numbers *numbers)
 {
     attention_buffers in = { .numbers = { 0, 0, 0 } };
-    attention_upload(b, c, numbers, &in);
-    qsf_device_range ranges[9] = { in.numbers, in.q, in.k, in.v, in.rows, in.queries, in.kv };
-    uint32_t n = 7;
-    if (c->a.rope) ranges[n++] = in.angles;
-    if (c->a.norm) ranges[n++] = in.weights;
-    qsf_self_step(b, places, ranges, n, c->heads + 2, ATT_N, 1);
+    attention_places(b, c, places, numbers, &in);
     qsf_self_text(b);
     if (b->st) return;
     qsf_wgsl_chunks(&b->text, &c->a);
@@ -263,7 +291,6 @@ static void attention_steps(self_build *b, attention_case *c, qsf_device_id plac
                                            in.tops };
     qsf_self_step(b, chunks, of_chunks, 7, (ATT_BLOCKS + ATT_CHUNK - 1) / ATT_CHUNK, ATT_N,
                   (c->heads + c->a.share - 1) / c->a.share);
-    attention_reference(c, b->t->k, numbers->scale, numbers->cap);
     attention_join(b, c, &in);
 }
 
@@ -279,8 +306,8 @@ static qsf_wgsl_attend_numbers self_attend_numbers(const attention_case *c)
     };
 }
 
-qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
-                                   qsf_error *err)
+static qsf_status test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
+                                 bool prompt, qsf_error *err)
 {
     if (a->wide || a->alibi || a->both || a->head_sinks || a->values || a->mean || a->still || a->temper)
         return QSF_OK;          /* tested by no case */
@@ -289,16 +316,33 @@ qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, c
                          .half = a->rope ? l->head_dim / 2 : 0 };
     self_random r = { 11 };
     self_build b;
-    qsf_device_id places;
+    qsf_device_id of;
+    char name[64];
     own.n_kv_heads = 1;
-    qsf_self_begin(&b, t, a->codes ? "attention (8 bits)" : "attention (f16)", err);
+    qsf_format(name, sizeof name, "attention%s (%s)", prompt ? " of prompts" : "",
+               a->codes ? "8 bits" : "f16");
+    qsf_self_begin(&b, t, name, err);
     if (b.st) return b.st;
-    qsf_wgsl_places(&b.text, a);
-    if (qsf_self_is_new(&b, &places)) {
+    if (prompt) qsf_wgsl_prompt(&b.text, a);
+    else qsf_wgsl_places(&b.text, a);
+    if (qsf_self_is_new(&b, &of)) {
         const qsf_wgsl_attend_numbers numbers = self_attend_numbers(&c);
         attention_room(&b, &c, &r);
-        if (!b.st) attention_steps(&b, &c, places, &numbers);
+        if (!b.st && prompt) prompt_steps(&b, &c, of, &numbers);
+        else if (!b.st) attention_steps(&b, &c, of, &numbers);
         qsf_self_room_free(&b, c.room, c.bytes);
     }
     return qsf_self_end(&b);
+}
+
+qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
+                                   qsf_error *err)
+{
+    return test_attention(t, a, l, false, err);
+}
+
+qsf_status qsf_self_test_prompt(qsf_self_test *t, const qsf_wgsl_attend *a, const qsf_kv_layout *l,
+                                qsf_error *err)
+{
+    return test_attention(t, a, l, true, err);
 }

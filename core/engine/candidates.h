@@ -6,7 +6,7 @@
 
 #include "qsf.h"
 
-enum { QSF_CANDIDATES_MOST = 128 };
+enum { QSF_CANDIDATES_MOST = 128, QSF_CHOICES_MOST = 32 };
 
 /* The n largest logits of n_vocab, largest first, of equal ones the lower token; all of them are
  * finite.  log_sum: the natural logarithm of the sum of the exponentials of all logits. */
@@ -16,5 +16,16 @@ typedef struct qsf_candidates {
     int32_t  token[QSF_CANDIDATES_MOST];
     float    logit[QSF_CANDIDATES_MOST];
 } qsf_candidates;
+
+/* How the token after a sequence's row will be chosen, and that another one follows it: what an
+ * executor needs to compute the next batch before the caller has the token.  The caller chooses all
+ * the same, and what was computed for another token is dropped. */
+typedef struct qsf_choice {
+    uint32_t seq;
+    uint32_t top_k;             /* at most QSF_CANDIDATES_MOST */
+    float    scale;             /* 1 / temperature; 0: the largest logit */
+    float    top_p, min_p;
+    float    draw[2];           /* random, in [0, 1): for this token, and for the next one */
+} qsf_choice;
 
 #endif

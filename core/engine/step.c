@@ -219,8 +219,18 @@ static qsf_status candidates_out(qsf_context *c)
     c->now.candidates = NULL;
     if (c->now.few && x->does->candidates && c->batch.n_asked && !c->behind.rows)
         st = x->does->candidates(x, &c->now.candidates, &c->error);
-    if (st != QSF_PENDING) c->now.few = false;
+    if (st != QSF_PENDING) c->now.few = false, c->now.n_choices = 0;
     return st;
+}
+
+void qsf_choice_tell(qsf_context *c, const qsf_choice *x)
+{
+    qsf_batch_state *b = &c->now;
+    uint32_t i = 0;
+    while (i < b->n_choices && b->choices[i].seq != x->seq) i++;
+    if (i == QSF_CHOICES_MOST) return;
+    b->choices[i] = *x;
+    b->n_choices += i == b->n_choices;
 }
 
 /* The logits of a row that has candidates. */

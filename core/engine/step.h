@@ -20,6 +20,8 @@ static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size
 #else
 /* Candidates are enough for most rows of the next batch. */
 static inline void qsf_candidates_ask(qsf_context *c) { c->now.few = true; }
+/* How the token after a row of the next batch will be chosen. */
+void qsf_choice_tell(qsf_context *c, const qsf_choice *x);
 /* Those of a row that asked, counted as qsf_logits counts; NULL: there are only its logits. */
 static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size_t i)
 {

@@ -63,6 +63,21 @@ bool qsf_sampler_takes_candidates(const qsf_sampler *s)
     return few_suffice(s) && (qsf_sampler_greedy(s) || few || s->o.min_p > 0);
 }
 
+bool qsf_sampler_choice(const qsf_sampler *s, qsf_choice *out)
+{
+    const qsf_sampler_options *o = &s->o;
+    qsf_sampler later = *s;             /* its random numbers alone */
+    if (!few_suffice(s) || s->n_biases || qsf_sampler_penalizes(o)) return false;
+    *out = (qsf_choice){ .top_k = 1, .top_p = 1 };
+    if (qsf_sampler_greedy(s)) return true;
+    if (!o->top_k || o->top_k > QSF_CANDIDATES_MOST || o->typical_p < 1) return false;
+    if (o->xtc_probability > 0 || o->dynatemp_range > 0) return false;
+    *out = (qsf_choice){ .top_k = o->top_k, .scale = QSF_MIN(1 / o->temperature, FLT_MAX),
+                         .top_p = o->top_p, .min_p = o->min_p };
+    for (int i = 0; i < 2; i++) out->draw[i] = (float)qsf_sampler_random(&later);
+    return true;
+}
+
 /* false: another token may become a candidate. */
 static bool few_bias(const qsf_sampler *s, few_logits *f)
 {

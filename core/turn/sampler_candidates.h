@@ -8,6 +8,8 @@
 
 /* Whether candidates are likely to be enough for this sampler. */
 bool     qsf_sampler_takes_candidates(const qsf_sampler *s);
+/* How it will choose the next tokens, if the largest logits alone decide; false: more does. */
+bool     qsf_sampler_choice(const qsf_sampler *s, qsf_choice *out);
 /* Writes the token that qsf_sampler_pick_within would pick from all logits, and takes the same
  * random numbers.  false: that may depend on other tokens; then nothing has changed. */
 bool     qsf_sampler_pick_of(qsf_sampler *s, const qsf_candidates *c, const qsf_sampler_limits *limits,

@@ -260,14 +260,21 @@ static void turn_guess(qsf_turn *t)
     t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(t->n_made, room));
 }
 
-/* The rows may do with candidates of the next token. */
-static void turn_asks(const qsf_turn *t)
+/* The n rows may do with candidates of the next token; and what that token will be is known before
+ * the caller has it, if one row and the largest logits decide. */
+static void turn_asks(const qsf_turn *t, size_t n)
 {
 #if defined(QSF_NO_CANDIDATES)
-    (void)t;
+    (void)t, (void)n;
 #else
-    if (t->sampler && qsf_sampler_takes_candidates(t->sampler)
-        && (!t->grammar.active || qsf_sampler_greedy(t->sampler))) qsf_candidates_ask(t->context);
+    qsf_choice x;
+    if (!t->sampler || !qsf_sampler_takes_candidates(t->sampler)) return;
+    if (!t->grammar.active || qsf_sampler_greedy(t->sampler)) qsf_candidates_ask(t->context);
+    const int64_t most = t->o.max_tokens;
+    const bool last = most >= 0 && (int64_t)t->state.n_tokens + 1 >= most;
+    if (n != 1 || last || t->o.draft || t->grammar.active || !qsf_sampler_choice(t->sampler, &x)) return;
+    x.seq = (uint32_t)t->seq;
+    qsf_choice_tell(t->context, &x);
 #endif
 }
 
@@ -282,7 +289,7 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
     if (t->n_ids > t->state.n_prompt && !t->guessed) turn_guess(t);
     t->n_guess = QSF_MIN(t->n_made, most - n);
     for (size_t i = 0; i < t->n_guess; i++) rows[n++] = (qsf_row){ t->seq, t->guess[i], true };
-    turn_asks(t);
+    turn_asks(t, n);
     return t->n_rows = n;
 }
 

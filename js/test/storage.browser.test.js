@@ -2,13 +2,13 @@
  * without room, from other origins.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {mkdtemp, rm, writeFile} from 'node:fs/promises';
+import {mkdtemp, rm, stat, writeFile} from 'node:fs/promises';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {serve} from '../../demo/serve.mjs';
 import {launch} from './chromium.js';
-import {PACKAGE, QSF, asked, fileServer, nativeTokens} from './tools.js';
+import {PACKAGE, QSF, fileServer, nativeTokens} from './tools.js';
 
 const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
 
@@ -25,11 +25,12 @@ after(async () => {
 });
 
 /** What a page does with a model: loads it, answers, says what it was like.  Runs in the page. */
-async function visit({url, options, messages, abortAt}) {
+async function visit({url, options, messages, abortAt, keeps}) {
   const {load, cache} = await import('/js/browser.js');
   const loads = [], stop = new AbortController();
   const onProgress = p => {
     if (p.phase === 'load') loads.push(p);
+    if (p.joined) globalThis.joined?.(p);
     if (p.loaded > abortAt) stop.abort();
   };
   try {
@@ -45,7 +46,8 @@ async function visit({url, options, messages, abortAt}) {
       {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)}))
       void text;
     const result = {ids, info: {...model.info}, stats: await model.stats(), last: loads.at(-1)};
-    await model.dispose();
+    if (keeps) globalThis.kept = model;
+    else await model.dispose();
     return {...result, entries: await cache.list()};
   } catch (error) {
     if (stop.signal.aborted) return {entries: await cache.list()};
@@ -123,18 +125,55 @@ for (const isolation of [true, false])
       assert.deepEqual((await go(a)).ids, wanted);
       assert.equal(server.asked.length, 2, server.asked.join());
     }));
-    test('loads in two tabs at the same time', () => {
+    test('loads in two tabs at the same time with one download', () => {
       let goOn;
       const until = new Promise(resolve => { goOn = resolve; });
       return served(Infinity, async (server, go) => {
-        const going = Promise.all([go(await open()), go(await open())]);
-        await asked(server, 2);
-        goOn();
-        const both = await going;
-        for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
-        assert.equal(both.filter(r => r.info.warnings.some(w => /not stored/.test(w))).length, 1);
+        const [a, b] = [await open(), await open()];
+        for (const page of [a, b])
+          await page.exposeFunction('joined', p => { if (p.loaded > 0 && p.total > 7e7) goOn(); });
+        const both = await Promise.all([go(a), go(b)]);
+        for (const {ids, info, error} of both) {
+          assert.deepEqual(ids, wanted, error?.message);
+          assert.ok(!info.warnings.some(w => /stored/.test(w)), info.warnings.join());
+        }
+        assert.deepEqual(server.asked, ['all']);
+        const {size} = await stat(QSF);
+        assert.equal(server.sent, size);
       }, {at: 40e6, until});
     });
+    test('goes on with the download of a tab that was closed', () => served(Infinity, async (server, go) => {
+      const [a, b] = [await open(), await open()];
+      let hasJoined;
+      const joined = new Promise(resolve => { hasJoined = resolve; });
+      for (const page of [a, b])
+        await page.exposeFunction('joined', p => { if (p.loaded > 32e6) hasJoined(page); });
+      const going = [a, b].map(page => go(page).catch(error => ({closed: error})));
+      const second = await joined, [closed, kept] = second === a ? [b, 0] : [a, 1];
+      await closed.close();
+      const {ids, error} = await going[kept];
+      assert.deepEqual(ids, wanted, error?.message);
+      assert.equal(server.asked.length, 2, server.asked.join());
+      assert.ok(Number(/\d+/.exec(server.asked[1])[0]) >= 16e6, server.asked.join());
+    }, {at: 40e6, until: new Promise(() => {})}));
+    test('keeps what is in use, and removes the rest for a new file', () => served(Infinity, async (server,
+      go) => {
+      const page = await open(), {size} = await stat(QSF);
+      const limited = more => page.evaluate(async ([n]) => {
+        const {cache} = await import('/js/browser.js');
+        if (n) await cache.limit(n);
+        return {...await cache.usage(), persists: typeof await cache.persist(),
+          urls: (await cache.list()).map(({url}) => url)};
+      }, [more]);
+      await go(page, {url: `${server.url}?n=1`});
+      assert.equal((await limited(2.5 * size / 1e6)).used, size);
+      await go(page, {url: `${server.url}?n=2&token=secret`});
+      const {ids, entries, error} = await go(page, {url: `${server.url}?n=3`, keeps: true});
+      assert.deepEqual(ids, wanted, error?.message);
+      assert.deepEqual(entries.map(({url}) => new URL(url).search).sort(), ['?n=2', '?n=3']);
+      const {urls, persists} = await limited(0.5 * size / 1e6);
+      assert.deepEqual([urls, persists], [[`${server.url}?n=3`], 'boolean']);
+    }));
     test('works without room to store', () => served(Infinity, async (server, go) => {
       const page = await open(), cdp = await context.newCDPSession(page);
       await cdp.send('Storage.overrideQuotaForOrigin', {origin: new URL(page.url()).origin, quotaSize: 30e6});

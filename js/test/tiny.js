@@ -17,7 +17,20 @@ const Q8_0 = 8;                 /* a type of tensors; 0: floats */
 
 /** layers: each of them takes 168 KB, or with experts 64 KB and 96 for each of these, of which a
  * token takes two. codes: matrices in 8 bits, which GPUs know. */
-export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0, codes = false} = {}) {
+export function tinyModel(how) {
+  const {keys, tensors} = content(how);
+  return gguf(keys, tensors);
+}
+/** The same in n files. */
+export function splitModel(how, n) {
+  const {keys, tensors} = content(how), size = Math.ceil(tensors.length / n);
+  return Array.from({length: n}, (_, i) => gguf([...i ? [] : keys, ['split.no', U32, i], ['split.count', U32,
+    n],
+    ['split.tensors.count', I32, tensors.length]], tensors.slice(i * size, (i + 1) * size)));
+}
+
+/* The keys and tensors of the model. */
+function content({layers = 2, seed = 1, context = 256, experts = 0, codes = false} = {}) {
   const embedding = 64, forward = 128, next = random(seed);
   const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581',
     ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
@@ -55,7 +68,7 @@ export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0, cod
     ['tokenizer.ggml.token_type', ARRAY, types, I32],
     ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
   ];
-  return gguf(keys, codes ? tensors.map(coded) : tensors);
+  return {keys, tensors: codes ? tensors.map(coded) : tensors};
 }
 
 /** An adapter (LoRA) for all matrices of any tinyModel() with this number of layers. */

@@ -113,12 +113,4 @@ async function pour(stream, response, {rate, hold}, count) {
   }
 }
 
-/** Waits until a server has been asked that often. */
-export async function asked(server, times) {
-  for (let n = 0; server.asked.length < times; n++) {
-    if (n === 2400) throw new Error(`asked ${server.asked.length} times, not ${times}`);
-    await new Promise(resolve => setTimeout(resolve, 50));
-  }
-}
-
 export const bytesOf = async file => new Uint8Array(await readFile(file));

@@ -15,11 +15,11 @@ static void wgsl_embed_tiles(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
         "  let h = half % 2u;\n"
         "  let tile = ((row >> 4u) * p.blocks + b) * TILE;\n"
         "  let c = codes(tile, b, row & 15u, g, h);\n"
-        "  let s = scales(tile, row & 15u, ${sub}) * p.scale;\n"
+        "  let s = scales(tile, row & 15u, ${sub});\n"
         "  for (var k = 0u; k < 16u; k++) {\n"
         "    if (16u * half + k < p.cols) {\n"
         "      let code = bitcast<i32>(c[k / 4u] << (24u - 8u * (k % 4u))) >> 24u;\n"
-        "      Y[to + k] = s.x * f32(code - OFFSET) + s.y;\n"
+        "      Y[to + k] = (s.x * f32(code - OFFSET) + s.y) * p.scale;\n"
         "    }\n"
         "  }\n"
         "}\n", { "sub", 0, qsf_wgsl_group_scales(e->form) == 2 ? "2u * g + h" : "g" });

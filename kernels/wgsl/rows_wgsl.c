@@ -65,8 +65,8 @@ void qsf_wgsl_function_text(qsf_wgsl_text *t, const char *name, qsf_wgsl_functio
     QSF_WGSL_PUT(t, functions[f], { "name", 0, name });
 }
 
-/* fn function(x) -> f32.  Of those that would hide a value that is not finite, the argument sets the
- * flag.  odd: set if one was found since. */
+/* fn function(x) -> f32.  Those that would hide a value that is not finite look at it before.
+ * odd: one was found. */
 static void wgsl_function(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     const bool hides = r->function == QSF_WGSL_RELU || r->function == QSF_WGSL_RELU2 ||

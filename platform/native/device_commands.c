@@ -34,13 +34,18 @@ qsf_status qsf_gpu_write(void *user, qsf_device_id buffer, uint64_t at, const vo
     return QSF_OK;
 }
 
+static wgpu_commands gpu_encoder_finish(gpu *g, wgpu_encoder e)
+{
+    const wgpu_commands commands = g->lib->f.finish(e, NULL);
+    g->lib->f.release_encoder(e);
+    return commands;
+}
+
 static void gpu_encoder_submit(gpu *g, wgpu_encoder e)
 {
-    const wgpu_functions *f = &g->lib->f;
-    const wgpu_commands commands = f->finish(e, NULL);
-    f->release_encoder(e);
-    f->submit(g->queue, 1, &commands);
-    f->release_commands(commands);
+    const wgpu_commands commands = gpu_encoder_finish(g, e);
+    g->lib->f.submit(g->queue, 1, &commands);
+    g->lib->f.release_commands(commands);
 }
 
 qsf_status qsf_gpu_copy(void *user, qsf_device_id to, uint64_t to_at, qsf_device_id from, uint64_t from_at,
@@ -78,13 +83,16 @@ static qsf_status gpu_dispatch_check(gpu *g, const qsf_device_dispatch *d, size_
     return QSF_OK;
 }
 
-qsf_status qsf_gpu_submit(void *user, const qsf_device_dispatch *list, size_t n, qsf_error *err)
+static qsf_status gpu_list_check(gpu *g, const qsf_device_dispatch *list, size_t n, qsf_error *err)
 {
-    gpu *g = user;
-    const wgpu_functions *f = &g->lib->f;
     qsf_status st = qsf_gpu_usable(g, err);
     for (size_t i = 0; i < n && !st; i++) st = gpu_dispatch_check(g, &list[i], i, err);
-    if (st || !n) return st;
+    return st;
+}
+
+static wgpu_encoder gpu_list_encoder(gpu *g, const qsf_device_dispatch *list, size_t n)
+{
+    const wgpu_functions *f = &g->lib->f;
     const wgpu_encoder e = f->create_encoder(g->device, NULL);
     const wgpu_pass pass = f->begin_pass(e, NULL);
     qsf_device_id pipeline = 0, group = 0;
@@ -98,7 +106,39 @@ qsf_status qsf_gpu_submit(void *user, const qsf_device_dispatch *list, size_t n,
     }
     f->end_pass(pass);
     f->release_pass(pass);
-    gpu_encoder_submit(g, e);
+    return e;
+}
+
+qsf_status qsf_gpu_submit(void *user, const qsf_device_dispatch *list, size_t n, qsf_error *err)
+{
+    const qsf_status st = gpu_list_check(user, list, n, err);
+    if (!st && n) gpu_encoder_submit(user, gpu_list_encoder(user, list, n));
+    return st;
+}
+
+qsf_status qsf_gpu_encode(void *user, const qsf_device_dispatch *list, size_t n, qsf_device_id *out,
+                          qsf_error *err)
+{
+    gpu *g = user;
+    *out = 0;
+    const qsf_status st = gpu_list_check(g, list, n, err);
+    if (st) return st;
+    const qsf_device_id id = qsf_gpu_object_new(g, GPU_COMMANDS, err);
+    if (!id) return QSF_E_MEMORY;
+    g->objects[id].commands = gpu_encoder_finish(g, gpu_list_encoder(g, list, n));
+    *out = id;
+    return QSF_OK;
+}
+
+qsf_status qsf_gpu_submit_encoded(void *user, qsf_device_id id, qsf_error *err)
+{
+    gpu *g = user;
+    const qsf_status st = qsf_gpu_usable(g, err);
+    if (st) return st;
+    const gpu_object *o = qsf_gpu_object(g, id, GPU_COMMANDS);
+    if (!o) return qsf_fail(err, QSF_E_ARGUMENT, "submitting to the GPU: %u is not encoded", id);
+    g->lib->f.submit(g->queue, 1, &o->commands);
+    qsf_gpu_object_end(g, id);
     return QSF_OK;
 }
 

@@ -84,6 +84,7 @@ void qsf_gpu_object_end(gpu *g, qsf_device_id id)
     o->dst = NULL;
     o->buffer = NULL;
     o->group = NULL;
+    o->commands = NULL;
     o->pipeline = NULL;
     o->layout = NULL;
     o->pending++;       /* callbacks may come from these calls: the number stays until their end */
@@ -92,6 +93,7 @@ void qsf_gpu_object_end(gpu *g, qsf_device_id id)
         f->release_buffer(was.buffer);
     }
     if (was.group) f->release_group(was.group);
+    if (was.commands) f->release_commands(was.commands);
     if (was.pipeline) f->release_pipeline(was.pipeline);
     if (was.layout) f->release_layout(was.layout);
     o->pending--;

@@ -25,7 +25,7 @@ typedef struct webgpu {
     char           path[256];
 } webgpu;
 
-typedef enum gpu_kind { GPU_FREE, GPU_BUFFER, GPU_PIPELINE, GPU_GROUP, GPU_READ } gpu_kind;
+typedef enum gpu_kind { GPU_FREE, GPU_BUFFER, GPU_PIPELINE, GPU_GROUP, GPU_READ, GPU_COMMANDS } gpu_kind;
 
 typedef struct gpu_object {
     gpu_kind   kind;
@@ -42,6 +42,7 @@ typedef struct gpu_object {
     wgpu_pipeline pipeline;
     wgpu_layout   layout;
     wgpu_group    group;
+    wgpu_commands commands;
     uint32_t   next_free;
 } gpu_object;
 
@@ -103,6 +104,9 @@ qsf_status qsf_gpu_write(void *user, qsf_device_id buffer, uint64_t at, const vo
 qsf_status qsf_gpu_copy(void *user, qsf_device_id to, uint64_t to_at, qsf_device_id from, uint64_t from_at,
                         uint64_t len, qsf_error *err);
 qsf_status qsf_gpu_submit(void *user, const qsf_device_dispatch *list, size_t n, qsf_error *err);
+qsf_status qsf_gpu_encode(void *user, const qsf_device_dispatch *list, size_t n, qsf_device_id *out,
+                          qsf_error *err);
+qsf_status qsf_gpu_submit_encoded(void *user, qsf_device_id id, qsf_error *err);
 qsf_status qsf_gpu_read_start(void *user, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_device_id *out, qsf_error *err);
 qsf_status qsf_gpu_poll(void *user, qsf_device_id id, qsf_error *err);

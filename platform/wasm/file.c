@@ -1,4 +1,4 @@
-/* The model file, which JavaScript provides: a URL, a file, memory.
+/* The model's files, which JavaScript provides: URLs, files, memory.
  * SPDX-License-Identifier: MIT
  *
  * A source that can be read synchronously (a file in Node.js or in the origin private file system,
@@ -11,13 +11,20 @@
 enum { FILE_READS = 128 };      /* at once; a unit of a GGUF file may need several, and an expert three */
 
 struct qsf_read { uint32_t state; bool taken; };
-struct qsf_file { qsf_read reads[FILE_READS]; };
+struct qsf_file {
+    double begin;
+    qsf_read reads[FILE_READS];
+};
 
 qsf_status wasm_open(void *user, const char *path, qsf_file **out)
 {
-    (void)path;
+    const double begin = wasm_js_open(path);
+    *out = NULL;
+    if (begin < 0) return QSF_E_NOT_FOUND;
     *out = wasm_mem_alloc(user, sizeof(qsf_file));
-    return *out ? QSF_OK : QSF_E_MEMORY;
+    if (!*out) return QSF_E_MEMORY;
+    (*out)->begin = begin;
+    return QSF_OK;
 }
 
 void wasm_close(void *user, qsf_file *f)
@@ -31,8 +38,7 @@ void wasm_close(void *user, qsf_file *f)
 qsf_status wasm_length(void *user, qsf_file *f, uint64_t *out)
 {
     (void)user;
-    (void)f;
-    *out = (uint64_t)wasm_js_length();
+    *out = (uint64_t)wasm_js_length(f->begin);
     return QSF_OK;
 }
 
@@ -47,7 +53,7 @@ qsf_status wasm_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size
     while (r < f->reads + FILE_READS && r->taken) r++;
     if (r == f->reads + FILE_READS) return QSF_E_MEMORY;
     r->state = QSF_PENDING;
-    const qsf_status st = (qsf_status)wasm_js_read((double)at, dst, len, &r->state);
+    const qsf_status st = (qsf_status)wasm_js_read(f->begin + (double)at, dst, len, &r->state);
     if (st && st != QSF_PENDING) return st;
     if (!st) r->state = QSF_OK;
     r->taken = true;

@@ -15,8 +15,8 @@
 #define WASM_EXPORT(name) __attribute__((export_name(name)))
 
 /* ---- imports ---- */
-/* Bytes [at, at+len) of the model file to dst.  QSF_OK: done; QSF_PENDING: *state, now QSF_PENDING,
- * becomes the result later; anything else: failed. */
+/* Bytes [at, at+len) of the model's files to dst.  QSF_OK: done; QSF_PENDING: *state, now
+ * QSF_PENDING, becomes the result later; anything else: failed. */
 WASM_IMPORT("read") int wasm_js_read(double at, void *dst, size_t len, uint32_t *state);
 /* The read that *state belongs to will no longer touch dst or *state. */
 WASM_IMPORT("cancel") void wasm_js_cancel(uint32_t *state);
@@ -26,8 +26,11 @@ WASM_IMPORT("now") double wasm_js_now(void);
 WASM_IMPORT("save") void wasm_js_save(const void *bytes, size_t len);
 /* Bytes [at, at+len) of the session that is being loaded to dst. */
 WASM_IMPORT("load") void wasm_js_load(double at, void *dst, size_t len);
-/* Length of the model file. */
-WASM_IMPORT("length") double wasm_js_length(void);
+/* Where the file with this name begins: of a split model, whose files follow each other, JavaScript
+ * gives all as one.  Less than 0: no such file. */
+WASM_IMPORT("open") double wasm_js_open(const char *path);
+/* Length of the file that begins there. */
+WASM_IMPORT("length") double wasm_js_length(double begin);
 
 /* ---- works.c ---- */
 extern uint32_t wasm_cpu;           /* QSF_CPU_WASM*, as works() found it */

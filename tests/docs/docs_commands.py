@@ -100,8 +100,7 @@ BLOCKS = {
     ("README.md", "build/release/qsf-serve model.gguf"): Tried(
         "tests/serve/serve_test.py", "/v1/chat/completions"),
     ("README.md", '<script type="module">'): Tried(
-        "js/test/bundlers.browser.test.js", "<script type=\"module\">import {load} from '${at}/browser.js'"
-    ),
+        "js/test/bundlers.browser.test.js", "<script type=\"module\">import {load} from '${at}/browser.js'"),
     ("README.md", "import {load} from 'qsf';"): Tried(
         "js/README.md", "import {load} from 'qsf';", "of model.chat(messages,"),
     ("README.md", "#include <qsf.h>"): C(name="example.c"),
@@ -308,11 +307,11 @@ BLOCKS = {
         ("maxTokens: 200", "maxTokens: 16"),
         ("contextLength: 2048", "contextLength: 2048, threads: 1"),
     ),
-    ("js/README.md", "stop.abort();"): Listed(
-        "a fragment; js/test/turns.node.test.js leaves answers in every order"
-    ),
+    ("js/README.md", "stop.abort();"): Listed("js/test/turns.node.test.js leaves answers in every order"),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "await load('hf:OWNER/REPO');"): Tried(
+        "js/test/hub.node.test.js", "await get('hf:owner/tiny-GGUF')", "await estimate('hf:owner/tiny-GGUF'"),
     ("js/README.md", "import {generateText}"): Tried("js/test/ai.node.test.js", "createQsf(model"),
     ("js/README.md", "import OpenAI"): Tried("js/test/openai.node.test.js", "createFetch(model"),
     ("js/README.md", "const encoder ="): Tried("js/test/embed.node.test.js", "encoder.rerank("),
@@ -325,8 +324,7 @@ BLOCKS = {
         after="test -f public/qsf/worker-web.js",
     ),
     ("docs/bundlers.md", "const model = await load('/model.qsf', {workerUrl"): Tried(
-        "js/test/bundlers.browser.test.js", "workerUrl: '/qsf/worker-web.js'"
-    ),
+        "js/test/bundlers.browser.test.js", "workerUrl: '/qsf/worker-web.js'"),
     ("docs/bundlers.md", "export default {\n  optimizeDeps"): Tried("js/test/bundlers.mjs", "recipe('vite')"),
     ("docs/bundlers.md", "'use client';"): Tried("js/test/bundlers.mjs", "recipe('next')"),
     ("docs/bundlers.md", "esbuild app.js"): Tried(

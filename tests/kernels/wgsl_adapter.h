@@ -83,13 +83,14 @@ static void adapter_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, con
     memcpy(want, y, y_rows * (size_t)p.y_ld * 4);
     for (uint32_t m = 0; m < n; m++)
         for (uint32_t i = 0; i < n_pairs; i++) {
-            const uint32_t row = a->slots ? m / L_USED : m, to = a->slots ? row * (L_USED + 1) + m % L_USED : m;
+            const uint32_t row = a->slots ? m / L_USED : m,
+                to = a->slots ? row * (L_USED + 1) + m % L_USED : m;
             const uint32_t expert = a->slots ? slots[to][0] : 0;
             const float times = uses[row] * (a->slots ? scales[expert] : 1) * p.pairs[i].scale * p.times;
             if (times != 0)
                 adapter_reference(k, want + (size_t)to * p.y_ld + p.pairs[i].y_at,
-                                  b + p.pairs[i].b_at + expert * step, h + (size_t)m * p.h_ld + p.pairs[i].h_at,
-                                  rows[i], a->exact, times);
+                                  b + p.pairs[i].b_at + expert * step,
+                                  h + (size_t)m * p.h_ld + p.pairs[i].h_at, rows[i], a->exact, times);
         }
     wgsl_run(f, (const uint32_t[3]){ p.pairs[n_pairs - 1].end, n, 1 });
     wgsl_buffer(f, &p, sizeof p, false);

@@ -163,7 +163,14 @@ TEST(dispatches_run_in_order)
     CHECK_EQ(d->write(d->user, bx, 0, x, 4 * N, &error), QSF_OK);
     CHECK_EQ(d->write(d->user, by, 0, y, 4 * N, &error), QSF_OK);
     CHECK_EQ(d->write(d->user, bs, 0, steps, sizeof steps, &error), QSF_OK);
-    CHECK_EQ(d->submit(d->user, list, STEPS, &error), QSF_OK);
+    /* the last four are encoded before, and run later; others never */
+    qsf_device_id encoded, never;
+    CHECK_EQ(d->encode(d->user, list + 2, STEPS - 2, &encoded, &error), QSF_OK);
+    CHECK_EQ(d->encode(d->user, list, STEPS, &never, &error), QSF_OK);
+    CHECK_EQ(d->submit(d->user, list, 2, &error), QSF_OK);
+    CHECK_EQ(d->submit_encoded(d->user, encoded, &error), QSF_OK);
+    CHECK_EQ(d->submit_encoded(d->user, encoded, &error), QSF_E_ARGUMENT);
+    d->release(d->user, never);
     /* what is written after a submit is seen by the next one only */
     memset(z, 0, 4 * N);
     CHECK_EQ(d->write(d->user, by, 0, z, 4 * N, &error), QSF_OK);
@@ -261,6 +268,8 @@ TEST(wrong_arguments_are_refused)
                                           { 999, group, 1, 1, 1 } };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK_EQ(d->submit(u, &wrong[i], 1, &error), QSF_E_ARGUMENT);
+    CHECK_EQ(d->encode(u, &wrong[0], 1, &id, &error), QSF_E_ARGUMENT);
+    CHECK_EQ(d->submit_encoded(u, p, &error), QSF_E_ARGUMENT);
     CHECK_EQ(d->poll(u, 0, &error), QSF_E_ARGUMENT);
     CHECK_EQ(d->poll(u, group, &error), QSF_E_ARGUMENT);
     const uint8_t many[QSF_DEVICE_BINDINGS + 1] = { 9 };
@@ -394,6 +403,8 @@ TEST(a_lost_device_hangs_nobody)
     CHECK_EQ(d->copy(u, a, 0, a, 0, 4, &error), QSF_E_IO);
     CHECK_EQ(d->read_start(u, a, 0, &word, 4, &id, &error), QSF_E_IO);
     CHECK_EQ(d->submit(u, NULL, 0, &error), QSF_E_IO);
+    CHECK_EQ(d->encode(u, NULL, 0, &id, &error), QSF_E_IO);
+    CHECK_EQ(d->submit_encoded(u, 1, &error), QSF_E_IO);
     d->release(u, a);
     d->lose(u);
     d->close(u);

@@ -38,7 +38,7 @@ if [ -z "$name" ]; then
     cd - >/dev/null
     cp js/test/types/* "$work/user"
     # peers whose types it is checked with
-    for peer in openai @ai-sdk; do ln -sfn "$tools/node_modules/$peer" "$work/user/node_modules/$peer"; done
+    for peer in openai @ai-sdk @langchain; do ln -sfn "$tools/node_modules/$peer" "$work/user/node_modules/$peer"; done
     for config in tsconfig.json tsconfig.older.json tsconfig.peers.json; do
         "$tools/node_modules/.bin/tsc" -p "$work/user/$config"
     done

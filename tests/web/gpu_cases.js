@@ -86,7 +86,11 @@ export const cases = {
     equal(gpu.write(bs, 0, steps), OK, gpu.text);
     const list = Uint32Array.from(Array.from({length: 6}, (_, i) => (
       [p, groups[i % 2], Math.ceil(N / 256), 1, 1])).flat());
-    equal(gpu.submit(list), OK, gpu.text);
+    equal(gpu.submit(list.subarray(0, 10)), OK, gpu.text);
+    const encoded = gpu.encode(list.subarray(10));
+    equal(gpu.submitEncoded(encoded), OK, gpu.text);
+    equal(gpu.submitEncoded(encoded), E_ARGUMENT, 'the same commands again');
+    gpu.release(gpu.encode(list));              // never run
     const got = new Uint32Array((await bytesOf(gpu, bx, 0, 4 * N)).buffer);
     for (let i = 0; i < N; i++) {
       let v = x[i];
@@ -126,6 +130,7 @@ export const cases = {
       () => gpu.read(a, 0, 0, () => {}), () => gpu.group(a, good), () => gpu.group(p, good.slice(1)),
       () => wrongFirst({buffer: b, at: 0, length: 1024}), () => wrongFirst({buffer: a, at: 4, length: 1020}),
       () => wrongFirst({buffer: a, at: 0, length: 1028}), () => wrongFirst({buffer: p, at: 0, length: 4}),
+      () => gpu.encode(Uint32Array.of(a, group, 1, 1, 1)),
       () => gpu.pipeline({name: 's', wgsl: ADD, bindings: [9]}),
       () => gpu.pipeline({name: 's', wgsl: ADD, bindings: Array(17).fill(READ_ONLY)}),
     ];
@@ -138,7 +143,7 @@ export const cases = {
       () => gpu.write(0, 0, word), () => gpu.write(p, 0, word), () => gpu.copy(a, 0, a, 512, 4),
       () => gpu.copy(a, 0, b, 1024, 4), () => gpu.poll(0), () => gpu.poll(group),
       () => gpu.submit(Uint32Array.of(a, group, 1, 1, 1)), () => gpu.submit(Uint32Array.of(p, a, 1, 1, 1)),
-      () => gpu.submit(Uint32Array.of(p, group, maxGroups + 1, 1, 1)),
+      () => gpu.submit(Uint32Array.of(p, group, maxGroups + 1, 1, 1)), () => gpu.submitEncoded(p),
     ];
     for (const fn of refused) equal(fn(), E_ARGUMENT, String(fn));
     gpu.release(0);
@@ -161,6 +166,8 @@ export const cases = {
     equal(gpu.write(a, 0, new Uint32Array(1)), E_IO, 'a write');
     equal(gpu.copy(a, 0, a, 0, 4), E_IO, 'a copy');
     equal(gpu.submit(new Uint32Array(0)), E_IO, 'a submit');
+    equal(gpu.encode(new Uint32Array(0)), 0, 'commands');
+    equal(gpu.submitEncoded(1), E_IO, 'their submit');
     gpu.close();
     equal(other.write(c, 0, Uint32Array.of(5)), OK, other.text);
     equal((await bytesOf(other, c, 0, 4))[0], 5, 'the other device');

@@ -1,7 +1,7 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, it is never run.
  * SPDX-License-Identifier: MIT */
 import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type AnswerPart,
-  type CacheEntry, type ChatOptions, type EndReason, type Estimate, type FinishReason,
+  type CacheEntry, type ChatOptions, type EndReason, type Estimate, type FinishReason, type HubFile,
   type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
   type TokenLogprob, type Usage, type WholeAnswer} from 'qsf';
 
@@ -108,6 +108,13 @@ model.generate('x', {logitBias: new Map([[5, -Infinity]])});
 model.generate('x', {responseFormat: {type: 'choices'}});
 
 const entries: CacheEntry[] = await cache.list();
+const named = await load(new URL('hf://owner/repo:Q4_K_M'), {hubUrl: 'https://hub.example', hubToken: 'x',
+  headers: {'x-key': 'y'}, fetch: (url, init) => fetch(url, init)});
+const files: readonly HubFile[] | undefined = (await estimate('hf:owner/repo')).files;
+const fitting: string | undefined = files?.find(file => file.chosen)?.quantisation;
+console.log(named.info.name, fitting);
+const {used, limit, free} = await cache.usage(), isKept: boolean = await cache.persist();
+await cache.limit(used + limit + free + Number(isKept));
 const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;
 const freed: number = await cache.delete() + await cache.delete(new URL(entries[0]!.url));
 

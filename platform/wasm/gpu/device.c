@@ -65,6 +65,19 @@ static qsf_status gpu_submit(void *user, const qsf_device_dispatch *list, size_t
     return gpu_said(gpu_js_submit(list, n), err);
 }
 
+static qsf_status gpu_encode(void *user, const qsf_device_dispatch *list, size_t n, qsf_device_id *out,
+                             qsf_error *err)
+{
+    (void)user;
+    return gpu_made(gpu_js_encode(list, n), out, err);
+}
+
+static qsf_status gpu_submit_encoded(void *user, qsf_device_id id, qsf_error *err)
+{
+    (void)user;
+    return gpu_said(gpu_js_submit_encoded(id), err);
+}
+
 static qsf_status gpu_read_start(void *user, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                                  qsf_device_id *out, qsf_error *err)
 {
@@ -116,7 +129,7 @@ qsf_device *gpu_device(void)
         .buffer_new = gpu_buffer_new, .pipeline_new = gpu_pipeline_new, .group_new = gpu_group_new,
         .release = gpu_release, .write = gpu_write, .copy = gpu_copy, .submit = gpu_submit,
         .read_start = gpu_read_start, .poll = gpu_poll, .state = gpu_state, .lose = gpu_lose,
-        .close = gpu_close,
+        .close = gpu_close, .encode = gpu_encode, .submit_encoded = gpu_submit_encoded,
     };
     return &table;
 }

@@ -31,6 +31,8 @@ GPU_IMPORT("release") void gpu_js_release(uint32_t id);
 GPU_IMPORT("write") int gpu_js_write(uint32_t buffer, double at, const void *src, size_t len);
 GPU_IMPORT("copy") int gpu_js_copy(uint32_t to, double to_at, uint32_t from, double from_at, double len);
 GPU_IMPORT("submit") int gpu_js_submit(const qsf_device_dispatch *list, size_t n);
+GPU_IMPORT("encode") uint32_t gpu_js_encode(const qsf_device_dispatch *list, size_t n);
+GPU_IMPORT("submitEncoded") int gpu_js_submit_encoded(uint32_t id);
 /* 0 with QSF_PENDING: what needs the bytes has to begin anew, later. */
 GPU_IMPORT("read") uint32_t gpu_js_read(uint32_t buffer, double at, void *dst, size_t len);
 GPU_IMPORT("poll") int gpu_js_poll(uint32_t id);

@@ -4,10 +4,14 @@
 #ifndef QSF_BROKEN_DEVICE_H
 #define QSF_BROKEN_DEVICE_H
 
+#define _POSIX_C_SOURCE 200809L         /* clock_gettime */
+
 #include "base/base.h"
 #include "base/device.h"
 #include "native.h"
 #include "test.h"
+
+#include <time.h>
 
 enum { BROKEN_PIPELINES = 256, BROKEN_BUFFERS = 4096 };
 
@@ -26,7 +30,16 @@ static struct broken {
     int          live, open;            /* objects, devices */
     struct { char *text; qsf_device_id id; } pipelines[BROKEN_PIPELINES];
     uint32_t     n_pipelines;
+    /* CPU time of this thread from a read's end to the last submit before the next read's */
+    uint64_t     read_ns, submit_ns, host_ns;
 } broken;
+
+static uint64_t broken_cpu_ns(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) ? 0
+        : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 /* Whether this call fails, by loss. */
 static bool broken_now(qsf_error *err, qsf_status *st)
@@ -120,7 +133,37 @@ static qsf_status broken_submit(void *u, const qsf_device_dispatch *list, size_t
         for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
             broken.refused |= broken.full[broken.groups[list[i].group][k]];
     if (broken.refused) return QSF_OK;
-    return broken.real->submit(broken.real->user, list, n, err);
+    st = broken.real->submit(broken.real->user, list, n, err);
+    broken.submit_ns = broken_cpu_ns();
+    return st;
+}
+
+/* Commands have the defects of the buffers that they were made with. */
+static qsf_status broken_encode(void *u, const qsf_device_dispatch *list, size_t n, qsf_device_id *out,
+                                qsf_error *err)
+{
+    qsf_status st;
+    (void)u;
+    *out = 0;
+    if (broken_now(err, &st)) return st;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
+            broken.refused |= broken.full[broken.groups[list[i].group][k]];
+    if ((st = broken.real->encode(broken.real->user, list, n, out, err))) return st;
+    broken.live++;
+    return QSF_OK;
+}
+
+static qsf_status broken_submit_encoded(void *u, qsf_device_id id, qsf_error *err)
+{
+    qsf_status st;
+    (void)u;
+    if (broken_now(err, &st)) return st;
+    if (broken.refused) broken.real->release(broken.real->user, id);
+    else if ((st = broken.real->submit_encoded(broken.real->user, id, err))) return st;
+    broken.submit_ns = broken_cpu_ns();
+    broken.live--;
+    return QSF_OK;
 }
 
 static qsf_status broken_read_start(void *u, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
@@ -152,11 +195,15 @@ static void broken_read_ended(qsf_device_id id, qsf_status st)
 static qsf_status broken_wait(void *u, qsf_device_id id, uint64_t ns, qsf_error *err)
 {
     qsf_status st;
+    const bool reads = broken.reads[id].dst != NULL;
     (void)u, (void)ns;
+    if (reads && broken.read_ns && broken.submit_ns > broken.read_ns)
+        broken.host_ns += broken.submit_ns - broken.read_ns;
     if (!broken_now(err, &st))
         st = broken.full[id] ? qsf_fail(err, QSF_E_MEMORY, "the GPU is full")
             : broken.real->wait(broken.real->user, id, UINT64_C(60000000000), err);
     broken_read_ended(id, st);
+    if (reads) broken.read_ns = broken_cpu_ns();
     return st;
 }
 
@@ -205,7 +252,7 @@ static inline bool broken_begin(void)
     broken.d = (qsf_device){
         sizeof broken.d, NULL, d->info, broken_buffer_new, broken_pipeline_new, broken_group_new,
         broken_release, broken_write, broken_copy, broken_submit, broken_read_start, broken_poll, broken_wait,
-        broken_state, broken_lose, broken_close,
+        broken_state, broken_lose, broken_close, broken_encode, broken_submit_encoded,
     };
     broken.list = (qsf_devices){ "broken", 1, d->info, broken_open, NULL };
     return true;

@@ -60,7 +60,8 @@ static bool pair_begin(pair_of *p, const tiny_options *t, bool ends, bool exact)
     memset(p, 0, sizeof *p);
     p->near = ends ? NEAR_ENDS : NEAR;
     broken_reset(0, QSF_OK);
-    if (!bench_write(&p->b[CPU], t) || !bench_open(&p->b[CPU]) || !bench_context(&p->b[CPU], &o)) return false;
+    bench *cpu = &p->b[CPU];
+    if (!bench_write(cpu, t) || !bench_open(cpu) || !bench_context(cpu, &o)) return false;
     if (!device_begin(&p->b[GPU], t, 0)) return false;
     for (int k = 0; k < 2; k++) {
         p->x[k] = adapter_made(&p->b[k], 1, ends, exact);
@@ -311,7 +312,8 @@ static qsf_status run_both(bench *b, qsf_adapter *x, float *out)
     return st;
 }
 
-/* The numbers of run_both on a device that fails at a call, or a buffer; false: it did not begin. */
+/* The numbers of run_both on a device that fails at a call, or a buffer; false: it did not
+ * begin. */
 static bool run_failing(uint32_t at, qsf_status how, bool device, float *out)
 {
     const tiny_options t = tiny_defaults();
@@ -342,7 +344,8 @@ TEST(a_device_that_fails_with_adapters_changes_no_number)
     (void)run_failing(0, QSF_OK, true, gpu);
     const uint32_t calls = broken.calls, buffers = broken.buffers, few = getenv("QSF_TEST_LONG") ? 1 : 31;
     for (int full = 0; full < 2; full++)
-        for (uint32_t at = full ? 1 : calls / 4; at < (full ? buffers + 1 : calls - 2); at += full ? (few + 2) / 3 : few) {
+        for (uint32_t at = full ? 1 : calls / 4; at < (full ? buffers + 1 : calls - 2);
+             at += full ? (few + 2) / 3 : few) {
             bool on_cpu = false;
             if (!run_failing(at, full ? QSF_E_MEMORY : QSF_E_IO, true, got)) continue;
             for (size_t i = 0; i < ROWS; i++) {

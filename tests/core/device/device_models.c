@@ -5,13 +5,14 @@
  * have no logits: their hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models [f16|q8|f32] [long] [parts] MODEL... [lora MODEL ADAPTER]
+ *   device_models [f16|q8|f32] [long] [parts] [lora ADAPTER] MODEL...
  *
  * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  f16, q8, f32: the type of
  * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  parts: buffers of
- * weights for experts have at most 16 KB.  lora: three of four sequences have an adapter.  Two sequences in batches of several lengths, prompts and
- * single tokens; one of them goes back and on.  Prints a line a model: how many of its layers are
- * on the GPU, how far both are from floats, and why others are not. */
+ * weights for experts have at most 16 KB.  lora: three of four sequences of the next model have it.
+ * Two sequences in batches of several lengths, prompts and single tokens; one goes back and on.
+ * Prints a line a model: how many of its layers are on the GPU, how far both are from floats, and
+ * why others are not. */
 #include "base/device.h"
 
 #include <math.h>
@@ -226,14 +227,15 @@ int main(int argc, char **argv)
     int code = 0;
     if (qsf_devices_open(NULL, NULL, &devices, &why)) return failed("devices", why.text);
     if (qsf_devices_get(devices, 0, &info)) return failed("devices", "none");
+    const char *adapter = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "f16")) kv = QSF_KV_F16;
         else if (!strcmp(argv[i], "q8")) kv = QSF_KV_Q8;
         else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
         else if (!strcmp(argv[i], "long")) most = ROWS;
         else if (!strcmp(argv[i], "parts")) open_whole = devices->open, devices->open = open_parts;
-        else if (!strcmp(argv[i], "lora") && i + 2 < argc) i += 2, code |= model(argv[i - 1], argv[i], devices);
-        else code |= model(argv[i], NULL, devices);
+        else if (!strcmp(argv[i], "lora") && i + 1 < argc) adapter = argv[++i];
+        else code |= model(argv[i], adapter, devices), adapter = NULL;
     }
     qsf_devices_close(devices);
     return code;

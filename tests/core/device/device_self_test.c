@@ -80,14 +80,37 @@ static void add_product(testing *x, qsf_wgsl_product p)
 }
 static void add_rows(testing *x, qsf_wgsl_rows r) { CHECK_EQ(qsf_self_test_rows(x->t, &r, &error), QSF_OK); }
 
-static void add_attention(testing *x, bool codes, bool norm)
+/* Products of 4 bits that make codes by themselves. */
+static void add_fused(testing *x, qsf_wgsl_rows from, bool gated)
+{
+    qsf_wgsl_product p = product_of(QSF_F_4, 1);
+    from.codes = from.flags = true;
+    p.from = &from;
+    p.cols = 512;
+    p.gated = gated;
+    p.function = gated ? QSF_WGSL_SILU : QSF_WGSL_UNCHANGED;
+    p.bias = p.add = !gated;
+    p.slices = gated ? 8 : 16;
+    p.parts = 1;
+    CHECK_EQ(qsf_self_test_fused(x->t, &p, &error), QSF_OK);
+}
+
+static void add_experts(testing *x, bool many)
+{
+    const qsf_wgsl_experts e = { .form = QSF_F_4, .block = 64, .slices = 16, .scales = true, .bias = !many };
+    CHECK_EQ(qsf_self_test_experts(x->t, &e, many, &error), QSF_OK);
+}
+
+static void attention_of(testing *x, bool codes, bool norm, bool prompt)
 {
     qsf_kv_layout l;
     const qsf_wgsl_attend a = { .codes = codes, .room = 32, .share = 2, .softcap = codes,
                                 .norm = norm, .rope = true, .pairs = codes, .rotated_first = codes };
     qsf_kv_layout_init(&l, codes ? QSF_KV_Q8 : QSF_KV_F16, 1, 2, 32);
-    CHECK_EQ(qsf_self_test_attention(x->t, &a, &l, &error), QSF_OK);
+    CHECK_EQ(prompt ? qsf_self_test_prompt(x->t, &a, &l, &error)
+                    : qsf_self_test_attention(x->t, &a, &l, &error), QSF_OK);
 }
+static void add_attention(testing *x, bool codes, bool norm) { attention_of(x, codes, norm, false); }
 
 /* ---- on the CPU ---- */
 
@@ -168,6 +191,24 @@ TEST(a_right_device_passes)
     CHECK_EQ(testing_end(&x), QSF_OK);
 }
 
+TEST(a_right_device_passes_what_is_fused_and_grouped)
+{
+    NEEDS_DEVICE;
+    testing x;
+    testing_begin(&x);
+    const uint32_t before = x.t->n;
+    add_fused(&x, (qsf_wgsl_rows){ .norm = QSF_WGSL_RMS_NORM }, false);
+    add_fused(&x, (qsf_wgsl_rows){ .norm = QSF_WGSL_RMS_NORM }, true);
+    add_fused(&x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_ATTENTION }, false);
+    add_fused(&x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_TWO, .function = QSF_WGSL_GELU }, false);
+    add_experts(&x, false);
+    add_experts(&x, true);
+    attention_of(&x, false, true, true);
+    attention_of(&x, true, false, true);
+    CHECK_EQ(x.t->n, before + 8);
+    CHECK_EQ(testing_end(&x), QSF_OK);
+}
+
 /* It returns QSF_PENDING until all has come, and never waits. */
 TEST(it_can_be_polled)
 {
@@ -205,6 +246,16 @@ static void add_silu(testing *x)
 static void add_f16(testing *x) { add_attention(x, false, true); }
 static void add_q8(testing *x) { add_attention(x, true, false); }
 static void add_nothing(testing *x) { (void)x; }
+static void add_norm_fused(testing *x) { add_fused(x, (qsf_wgsl_rows){ .norm = QSF_WGSL_RMS_NORM }, false); }
+static void add_gated(testing *x) { add_fused(x, (qsf_wgsl_rows){ .norm = QSF_WGSL_RMS_NORM }, true); }
+static void add_join_fused(testing *x)
+{
+    add_fused(x, (qsf_wgsl_rows){ .source = QSF_WGSL_FROM_ATTENTION }, false);
+}
+static void add_slots(testing *x) { add_experts(x, false); }
+static void add_sorted(testing *x) { add_experts(x, true); }
+static void add_prompt(testing *x) { attention_of(x, false, true, true); }
+static void add_prompt_q8(testing *x) { attention_of(x, true, false, true); }
 
 TEST(defects_are_found)
 {
@@ -232,6 +283,23 @@ TEST(defects_are_found)
     defect_is_found("@compute", "@wrong", NULL, "does not compile", add_nothing);
 }
 
+TEST(defects_of_what_is_fused_and_grouped_are_found)
+{
+    NEEDS_DEVICE;
+    defect_is_found("some += shares[lid + 16u * k]", "some += shares[lid + 8u * k]", NULL, "that make codes",
+                    add_norm_fused);
+    defect_is_found("sum / all", "sum", NULL, "that make codes", add_join_fused);
+    defect_is_found("gate_function(sum) * up", "gate_function(up) * sum", NULL, "(gated)", add_gated);
+    defect_is_found("let skew = expert * p.rows % 16u;", "let skew = 0u;", NULL,
+                    "experts of 4bit_s weights (slots)", add_slots);
+    defect_is_found("let expert = List[4u * group.z];", "let expert = List[4u * group.z] / 2u;", NULL,
+                    "experts of 4bit_s weights (tiles)", add_sorted);
+    defect_is_found("if (at > pos) { return false; }", "if (at > pos + 1u) { return false; }", NULL,
+                    "attention of prompts (f16)", add_prompt);
+    defect_is_found("let e2 = s[first + 4u * i + 2u];", "let e2 = s[first + 4u * i + 1u];", NULL,
+                    "attention of prompts (8 bits)", add_prompt_q8);
+}
+
 TEST(a_lost_device_is_not_a_wrong_one)
 {
     NEEDS_DEVICE;
@@ -255,7 +323,9 @@ int main(int argc, char **argv)
     else printf("no GPU: %s\n", error.text);
     RUN(sums_are_exact_in_every_set_of_kernels);
     RUN(a_right_device_passes);
+    RUN(a_right_device_passes_what_is_fused_and_grouped);
     RUN(it_can_be_polled);
+    RUN(defects_of_what_is_fused_and_grouped_are_found);
     RUN(defects_are_found);
     RUN(a_lost_device_is_not_a_wrong_one);
     if (device) device->close(device->user);

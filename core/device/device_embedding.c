@@ -1,0 +1,130 @@
+/* The embedding as dispatches.
+ * SPDX-License-Identifier: MIT */
+#include "device/device_embedding.h"
+
+#include "device/device_steps.h"
+#include "weights/layers.h"
+
+#include "wgsl/embed_wgsl.h"
+
+/* ---- what is possible ---- */
+
+static void embedding_describe(const qsf_source *s, qsf_weights *w)
+{
+    qsf_weights_describe(s, qsf_unit_embd(s), w);
+}
+
+/* Positions, types and tokens' rows for layers are the CPU's.  An approximate head may have the
+ * rows in an order of its own. */
+bool qsf_device_embedding_possible(const qsf_source *s, const qsf_embedding *e, const qsf_context_options *o)
+{
+    const qsf_hparams *hp = &s->hp;
+    qsf_weights w;
+    if (e->streamed || hp->learned_pos || hp->n_token_types || hp->n_embd_layer || s->embd_clusters)
+        return false;
+    if (hp->both_ways || (hp->tied && o->head != QSF_HEAD_EXACT)) return false;
+    embedding_describe(s, &w);
+    return w.m[QSF_K_TOKEN_EMBD].t.rows && !qsf_device_matrix_refused(&w.m[QSF_K_TOKEN_EMBD]);
+}
+
+uint64_t qsf_device_embedding_bytes(const qsf_source *s)
+{
+    qsf_weights w;
+    embedding_describe(s, &w);
+    return s->hp.tied ? 0 : w.m[QSF_K_TOKEN_EMBD].t.bytes;
+}
+
+/* ---- the list ---- */
+
+/* Parts have the same bindings, and all there is to set is the number of rows. */
+static qsf_status embed_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
+                                 qsf_device_dispatch *out, qsf_error *err)
+{
+    (void)b, (void)err;
+    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
+    return QSF_OK;
+}
+
+static void list_matrix_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t first)
+{
+    static const qsf_device_own does = { NULL, embed_dispatch };
+    const float scale = k->b->source->hp.embd_scale;
+    const qsf_wgsl_embed e = {
+        .floats = m->form < 0, .form = m->form < 0 ? QSF_F_4 : (qsf_form)m->form, .block = m->t.block,
+        .storage = m->form < 0 ? qsf_device_storage(m) : QSF_WGSL_F32,
+    };
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_wgsl_embed_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "embedding", &s);
+    *x = (qsf_wgsl_embed_numbers){ .cols = m->t.cols, .blocks = m->blocks, .first = first, .rows = m->t.rows,
+                                   .y_ld = k->b->ld, .scale = m->scale * (scale > 0 ? scale : 1) };
+    s->own = &does;
+    s->wide = (m->t.cols + 1023) / 1024;
+    qsf_device_range ranges[] = { { 0 }, qsf_device_put_matrix(k, m), qsf_device_all_of(k->b, QSF_DEVICE_IDS),
+                                  qsf_device_all_of(k->b, QSF_DEVICE_X) };
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_embed_text(&t, &e);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test) k->st = qsf_self_test_embed(k->b->test, &e, k->err);
+    qsf_device_step_group(k, s, ranges, 4);
+}
+
+static void embedding_list(qsf_device_maker *k)
+{
+    const qsf_matrix *m = &k->w->m[QSF_K_TOKEN_EMBD];
+    const uint32_t rows = qsf_device_matrix_rows(k->b, m);
+    for (uint32_t at = 0; at < m->t.rows; at += rows) {
+        const qsf_matrix part = qsf_device_matrix_part(m, at, rows, !k->compiles);
+        list_matrix_part(k, &part, at);
+    }
+    if (k->w->v[QSF_K_TOKEN_NORM])
+        qsf_device_add_norm(k, "embedding norm", QSF_DEVICE_X, k->b->source->hp.n_embd, k->b->ld,
+                            QSF_K_TOKEN_NORM, QSF_K_TOKEN_NORM_BIAS);
+}
+
+static qsf_status embedding_run(qsf_device_buffers *b, qsf_device_layer *l, const qsf_weights *w,
+                                const qsf_device_id *given, bool compiles, qsf_error *err)
+{
+    qsf_layer layer = b->source->layers[0];
+    layer.norm = qsf_norm_of(&b->source->hp);
+    qsf_device_maker k = { .b = b, .l = l, .layer = &layer, .w = w, .given = given, .compiles = compiles,
+                           .err = err };
+    if (!compiles) k.st = qsf_device_buffer_new(b, l->vectors_bytes, &l->vectors, err);
+    embedding_list(&k);
+    l->vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
+    return k.st;
+}
+
+/* ---- life ---- */
+
+qsf_status qsf_device_embedding_begin(qsf_device_embedding *e, qsf_device_buffers *b, qsf_error *err)
+{
+    qsf_weights w;
+    qsf_device_layer spare = { 0 };
+    embedding_describe(b->source, &w);
+    const qsf_status st = embedding_run(b, &spare, &w, NULL, true, err);
+    e->steps.vectors_bytes = spare.vectors_bytes;
+    e->here = !st;
+    return st;
+}
+
+qsf_status qsf_device_embedding_make(qsf_device_embedding *e, qsf_device_buffers *b,
+                                     const qsf_device_head *h, const qsf_weights *unit, qsf_error *err)
+{
+    const bool there = b->source->hp.tied && h->here && h->steps.ready;
+    const qsf_status st = embedding_run(b, &e->steps, unit, there ? h->steps.weights : NULL, false, err);
+    e->steps.ready = !st;
+    b->set.n = 0;               /* its numbers have to be written */
+    return st;
+}
+
+const qsf_device_id *qsf_device_embedding_tied(const qsf_device_embedding *e, const qsf_source *s)
+{
+    return s->hp.tied && e->steps.ready ? e->steps.weights : NULL;
+}
+
+void qsf_device_embedding_done(qsf_device_embedding *e, const qsf_device_buffers *b)
+{
+    if (e->here) qsf_device_layer_done(b, &e->steps);
+    *e = (qsf_device_embedding){ 0 };
+}
