@@ -114,13 +114,8 @@ const named = await load(new URL('hf://owner/repo:Q4_K_M'), {hubUrl: 'https://hu
 const files: readonly HubFile[] | undefined = (await estimate('hf:owner/repo')).files;
 const fitting: string | undefined = files?.find(file => file.chosen)?.quantisation;
 console.log(named.info.name, fitting);
-<<<<<<< HEAD
-const room = await cache.usage(), isKept: boolean = await cache.persist();
-await cache.limit(room.used + room.limit + room.free + Number(isKept));
-=======
 const {used: stored, limit, free} = await cache.usage(), isKept: boolean = await cache.persist();
 await cache.limit(stored + limit + free + Number(isKept));
->>>>>>> jspack
 const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;
 const freed: number = await cache.delete() + await cache.delete(new URL(entries[0]!.url));
 
