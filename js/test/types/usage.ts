@@ -78,8 +78,8 @@ for await (const text of model.chat([...messages, ...whole?.messages ?? []],
 
 const all: WholeAnswer = await model.chat('Hello', {continueFinalMessage: false});
 const finish: FinishReason = all.finishReason, counted: Usage = all.usage;
-console.log(finish, counted.cachedTokens / counted.promptTokens, all.timings.tokensPerSecond, all.end, all.text,
-  all.partialCall?.function.arguments, (await model.generate('x').then(({text}) => text)).length);
+console.log(finish, counted.cachedTokens / counted.promptTokens, all.timings.tokensPerSecond, all.end,
+  all.text, all.partialCall?.function.arguments, (await model.generate('x').then(({text}) => text)).length);
 const streamed = model.chat([{role: 'developer', content: 'Be brief.'}, {role: 'user', content: 'Hello'}],
   {onPart: (part: AnswerPart) => (part.type === 'call' ? part.name : part.type === 'text' ? part.text : 0)});
 for await (const text of streamed) text.length;
