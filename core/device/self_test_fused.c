@@ -13,7 +13,7 @@ typedef struct fused_case {
     const qsf_wgsl_product *p;
     uint32_t cols;              /* of p->cols, which are padded */
     float   *a, *b, *weight, *bias;     /* [FUSED_CHUNKS][p->cols], [cols] each */
-    float   *x;                 /* [p->cols] the row as it is encoded */
+    float   *x;                 /* [p->cols] the encoded row */
     float   *y, *want, *row_bias;       /* [FUSED_ROWS] */
     qsf_act  act;
     uint8_t *w;

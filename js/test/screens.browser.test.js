@@ -79,9 +79,11 @@ for (const width of [1280, 390, 320])
     await page.click('#hood-open');
     await look('hood');
     await page.keyboard.press('Escape');
-    assert.deepEqual(wrong, [], 'pictures differ from tests/golden/page; this run has its own in QSF_TEST_WORK');
+    assert.deepEqual(wrong, [],
+      'pictures differ from tests/golden/page; this run has its own in QSF_TEST_WORK');
     // the comparison sees that these are not the same
-    const [chat, welcome] = ['chat', 'welcome'].map(name => readFileSync(join(golden, `${name}-${width}.png`)));
+    const [chat, welcome] = ['chat', 'welcome'].map(name =>
+      readFileSync(join(golden, `${name}-${width}.png`)));
     const {mean, part} = await differ(page, chat, welcome);
     assert.ok(mean > MEAN || part > PART, `${mean} ${part}`);
   });

@@ -78,8 +78,8 @@ for await (const text of model.chat([...messages, ...whole?.messages ?? []],
 
 const all: WholeAnswer = await model.chat('Hello', {continueFinalMessage: false});
 const finish: FinishReason = all.finishReason, counted: Usage = all.usage;
-console.log(finish, counted.cachedTokens / counted.promptTokens, all.timings.tokensPerSecond, all.end, all.text,
-  all.partialCall?.function.arguments, (await model.generate('x').then(({text}) => text)).length);
+console.log(finish, counted.cachedTokens / counted.promptTokens, all.timings.tokensPerSecond, all.end,
+  all.text, all.partialCall?.function.arguments, (await model.generate('x').then(({text}) => text)).length);
 const streamed = model.chat([{role: 'developer', content: 'Be brief.'}, {role: 'user', content: 'Hello'}],
   {onPart: (part: AnswerPart) => (part.type === 'call' ? part.name : part.type === 'text' ? part.text : 0)});
 for await (const text of streamed) text.length;
@@ -114,13 +114,8 @@ const named = await load(new URL('hf://owner/repo:Q4_K_M'), {hubUrl: 'https://hu
 const files: readonly HubFile[] | undefined = (await estimate('hf:owner/repo')).files;
 const fitting: string | undefined = files?.find(file => file.chosen)?.quantisation;
 console.log(named.info.name, fitting);
-<<<<<<< HEAD
-const room = await cache.usage(), isKept: boolean = await cache.persist();
-await cache.limit(room.used + room.limit + room.free + Number(isKept));
-=======
 const {used: stored, limit, free} = await cache.usage(), isKept: boolean = await cache.persist();
 await cache.limit(stored + limit + free + Number(isKept));
->>>>>>> jspack
 const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;
 const freed: number = await cache.delete() + await cache.delete(new URL(entries[0]!.url));
 
