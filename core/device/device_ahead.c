@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_ahead.h"
 
+#include "device/device_batch.h"
 #include "device/device_life.h"
 
 #if !defined(QSF_NO_CANDIDATES)

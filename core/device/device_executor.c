@@ -209,23 +209,6 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
         : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
-qsf_status qsf_device_angles_write(device_executor *e, uint32_t rows, qsf_error *err)
-{
-    for (uint32_t i = 0; i < e->c->model->source->n_ropes; i++) {
-        const qsf_rope *t = &e->c->ropes[i];
-        float *to = (float *)(void *)e->words;
-        const size_t n = (size_t)rows * t->half;
-        for (size_t k = 0; k < n; k++) {
-            to[2 * k] = t->cos[k];
-            to[2 * k + 1] = t->sin[k];
-        }
-        const qsf_device_range at = qsf_device_angles(&e->b, i);
-        const qsf_status st = n ? e->d->write(e->d->user, at.buffer, at.at, to, 8 * n, err) : QSF_OK;
-        if (st) return st;
-    }
-    return QSF_OK;
-}
-
 static void copy_rows(const device_executor *e, const float *x, size_t ld, uint32_t n)
 {
     for (uint32_t r = 0; r < n; r++)
@@ -315,21 +298,6 @@ static bool layers_ready(const device_executor *e)
     return true;
 }
 
-qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err)
-{
-    qsf_device_buffers *b = &e->b;
-    const qsf_device_batch *is = &b->set, *new = &e->batch;
-    const qsf_status st = qsf_device_loras_numbers(b, &e->loras, new->n, err);
-    if (st) return st;
-    if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
-    for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
-    if (e->embedding.steps.ready) qsf_device_layer_batch(b, &e->embedding.steps, new);
-    b->set = *new;
-    return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
-                                      (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
-}
-
 /* All of the layer's dispatches, or none. */
 static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_error *err)
 {
@@ -380,7 +348,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (e->odd) return not_finite(e, err);
     if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (!st && !e->here && !(st = rows_there(e, err))) st = qsf_device_ready_take(e, work->hidden, err);
+    if (!st && !e->here && !(st = rows_there(e, err)))
+        st = qsf_device_ready_take(e, work->hidden, qsf_device_few_wanted(e), err);
     if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;

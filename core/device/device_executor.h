@@ -62,11 +62,6 @@ static inline uint64_t qsf_device_list_room(const device_executor *e)
     return n;
 }
 
-/* The numbers of all layers that are there, for this batch. */
-qsf_status qsf_device_batch_numbers(device_executor *e, qsf_error *err);
-/* The angles of the batch's first n rows, which the context's tables have. */
-qsf_status qsf_device_angles_write(device_executor *e, uint32_t n, qsf_error *err);
-
 /* Where the batch's logits are. */
 static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
 {
@@ -74,5 +69,8 @@ static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
 }
 
 extern const qsf_executor_table qsf_device_executor_table;
+
+/* A context without sequences: all its layers are the CPU's again. */
+void qsf_context_leave_device(qsf_context *c);
 
 #endif

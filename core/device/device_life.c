@@ -8,6 +8,12 @@ void qsf_device_forget(device_executor *e)
     e->read = 0;
 }
 
+void qsf_device_ready_drop(device_executor *e)
+{
+    if (e->d) e->d->release(e->d->user, e->ready.commands);
+    e->ready.commands = 0;
+}
+
 /* All that is on the device, and the device. */
 static void device_release(device_executor *e)
 {
@@ -42,15 +48,6 @@ void qsf_device_executor_free(device_executor *e)
     device_release(e);
     qsf_replay_done(&e->replay);
     qsf_dealloc(p, e, sizeof *e);
-}
-
-void qsf_context_leave_device(qsf_context *c)
-{
-    device_executor *e = (device_executor *)(void *)c->executor;
-    if (c->executor->does != &qsf_device_executor_table) return;
-    c->executor = e->cpu;
-    c->tables.user = c->state.user = c->executor;
-    qsf_device_executor_free(e);
 }
 
 qsf_status qsf_device_flush(device_executor *e, qsf_error *err)

@@ -11,6 +11,8 @@
 
 /* No caller waits for the read any more. */
 void       qsf_device_forget(device_executor *e);
+/* The commands that were made for the next batch (device_ready.h) are not used. */
+void       qsf_device_ready_drop(device_executor *e);
 /* All but the CPU's executor. */
 void       qsf_device_executor_free(device_executor *e);
 /* Bytes that a caller has filled go where they belong, and to the CPU's cache: their tokens are not
@@ -25,8 +27,5 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err);
 /* The device has failed, as *err says: everything is the CPU's from now on.  A batch that is under
  * way begins again. */
 qsf_status qsf_device_fall(device_executor *e, qsf_error *err);
-
-/* A context without sequences: all its layers are the CPU's again. */
-void       qsf_context_leave_device(qsf_context *c);
 
 #endif

@@ -58,6 +58,15 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     return device_test(e, err);
 }
 
+void qsf_context_leave_device(qsf_context *c)
+{
+    device_executor *e = (device_executor *)(void *)c->executor;
+    if (c->executor->does != &qsf_device_executor_table) return;
+    c->executor = e->cpu;
+    c->tables.user = c->state.user = c->executor;
+    qsf_device_executor_free(e);
+}
+
 /* The context's layers of the choice are the device's, which belongs to the context also after an
  * error. */
 static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_choice *choice)

@@ -3,16 +3,10 @@
 #include "device/device_ready.h"
 
 #include "device/device_adapt.h"
-#include "device/device_few.h"
+#include "device/device_batch.h"
 #include "device/device_life.h"
 
 enum { READY_ROWS = 16 };       /* the GPU's time of larger batches hides that of listing */
-
-void qsf_device_ready_drop(device_executor *e)
-{
-    if (e->d) e->d->release(e->d->user, e->ready.commands);
-    e->ready.commands = 0;
-}
 
 /* Whether the rows' next positions are in the same blocks: chunks of attention depend on them. */
 static bool ready_blocks(const device_executor *e)
@@ -50,12 +44,11 @@ static bool ready_fits(const device_executor *e, bool hidden, bool few)
         && e->batch.groups == x->batch.groups;
 }
 
-qsf_status qsf_device_ready_take(device_executor *e, bool hidden, qsf_error *err)
+qsf_status qsf_device_ready_take(device_executor *e, bool hidden, bool few, qsf_error *err)
 {
     qsf_device_ready *x = &e->ready;
     bool choose = false;
     if (!x->commands) return QSF_OK;
-    const bool few = qsf_device_few_wanted(e);
     bool fits = ready_fits(e, hidden, few);
     qsf_status st = fits && few ? qsf_device_ahead_choose(e, &choose, err) : QSF_OK;
     if (st) return st;

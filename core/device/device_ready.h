@@ -26,8 +26,7 @@ typedef struct qsf_device_ready {
 /* After a batch is submitted, before its results are waited for: encodes its list once more. */
 qsf_status qsf_device_ready_make(device_executor *e, qsf_error *err);
 /* The batch's rows are there, and no layer is listed yet: submits the commands if they are for such
- * a batch, and sets ran. */
-qsf_status qsf_device_ready_take(device_executor *e, bool hidden, qsf_error *err);
-void       qsf_device_ready_drop(device_executor *e);
+ * a batch, and sets ran.  few: candidates will do (qsf_device_few_wanted). */
+qsf_status qsf_device_ready_take(device_executor *e, bool hidden, bool few, qsf_error *err);
 
 #endif
