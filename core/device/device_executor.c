@@ -6,6 +6,7 @@
  * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
  * work, until its rows have come. */
 #include "device/device_adapt.h"
+#include "device/device_batch.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
 #include "model/part.h"

@@ -70,7 +70,5 @@ static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
 
 extern const qsf_executor_table qsf_device_executor_table;
 
-/* A context without sequences: all its layers are the CPU's again. */
-void qsf_context_leave_device(qsf_context *c);
 
 #endif

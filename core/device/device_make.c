@@ -1,9 +1,10 @@
 /* A context's layers move to a device.
  * SPDX-License-Identifier: MIT */
+#include "device/device_make.h"
+
 #include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
-
 #include "model/part.h"
 
 /* The head is the device's if the last layer is. */

@@ -93,9 +93,12 @@ CIRCLES = {
 NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/node_host.js",        # Node.js's files in js/
         "js/worker-node.js")
 PAGE_SERVER = "demo/serve.mjs"          # a program for Node.js, which serves the page to try it
+FOREIGN = ("@langchain/core/",)         # what an optional file may import of the package whose shape it has
+SHAPES = ("js/langchain.js",)
 SCRIPTS_BELOW = {
     "shared": ("shared",),
     "node": ("shared", "node", "node:"),
+    "shape": ("shared", "foreign"),
     "web": ("shared", "web"),
     "demo": ("demo", "package"),
     "page server": ("node:",),
@@ -155,9 +158,13 @@ def wrong_numbers():
 
 
 def script_room(name):
-    """The row of SCRIPTS_BELOW for a path of the tree, or "node:" or "package"; else the path itself."""
+    """The row of SCRIPTS_BELOW for a path of the tree, "node:", "foreign" or "package"; else the path."""
     if name.startswith("node:"):
         return "node:"
+    if name.startswith(FOREIGN):
+        return "foreign"
+    if name in SHAPES:
+        return "shape"
     if name in PACKAGE:
         return "package"
     if name == PAGE_SERVER:
@@ -179,7 +186,7 @@ def wrong_imports():
             count += 1
             if script_room(used) not in SCRIPTS_BELOW[script_room(name)]:
                 yield f"{name} imports {used}"
-    for name in (*NODE, PAGE_SERVER):
+    for name in (*NODE, *SHAPES, PAGE_SERVER):
         if not (ROOT / name).is_file():
             yield f"{name}: it is not there any more; take it off the list"
     if count < 100:

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "gpu.h"
 #include "own.h"
-#include "device/device_executor.h"
+#include "device/device_make.h"
 #include "device/device_trial.h"
 
 static qsf_status one_open(qsf_devices *d, uint32_t i, qsf_device **out, qsf_error *err)

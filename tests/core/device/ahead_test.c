@@ -5,7 +5,7 @@
  * lost at each call, and twelve layers, for the time that the host needs from a result to the next
  * submit. */
 #include "broken_device.h"
-#include "device/device_executor.h"
+#include "device/device_life.h"
 #include "engine_bench.h"
 #include "memfile.h"
 

@@ -5,7 +5,7 @@
 #include "broken_device.h"
 #include "engine_bench.h"
 #include "memfile.h"
-#include "device/device_executor.h"
+#include "device/device_make.h"
 #include "device/device_trial.h"
 
 enum { PROMPT = 20, ANSWER = 3, ROWS = 1 + ANSWER };
