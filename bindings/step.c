@@ -187,7 +187,8 @@ uint32_t qsf_flat_oldest(uint32_t context, uint32_t but)
     step_idle(c);
     const qsf_seq kept = qsf_schedule_oldest(c->schedule, v ? v->seq : -1, 0);
     if (kept >= 0) return c->seqs[kept]->handle;
-    if (c->last && c->last != but) return c->last;
+    const flat_conversation *last = qsf_flat_at(c->last, FLAT_CONVERSATION);
+    if (last && last != v && last->seq >= 0) return c->last;    /* it may have left since */
     for (uint32_t s = 0; s < c->n_seqs; s++) {
         const flat_conversation *w = c->seqs[s];
         if (w && w != v && (!oldest || qsf_schedule_seq(c->schedule, w->seq)->used

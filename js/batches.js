@@ -203,7 +203,7 @@ export class Batches {
   async evict(but, idle = false) {
     const {memory, context} = this.#of;
     const conversation = this.#seated.get(memory.x.qsf_flat_oldest(context, but?.handle ?? 0));
-    if (!conversation || (idle && this.#entries.has(conversation))) return false;
+    if (!conversation?.isSeated || (idle && this.#entries.has(conversation))) return false;
     if (this.#entries.has(conversation)) this.#held.add(conversation);
     await conversation.store();
     return true;

@@ -70,5 +70,4 @@ static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
 
 extern const qsf_executor_table qsf_device_executor_table;
 
-
 #endif
