@@ -75,12 +75,6 @@ static flat_answer *answer_at(uint32_t handle)
     return a && a->sampler ? a : NULL;
 }
 
-bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v)
-{
-    qsf_turn_state state = { .size = sizeof state };
-    return v->answer == a && !qsf_turn_get_state(v->turn, &state) && !state.end;
-}
-
 /* The same, if it may be changed: what a turn uses stays. */
 static flat_answer *idle_at(uint32_t handle)
 {

@@ -9,6 +9,12 @@ qsf_status qsf_flat_said(flat_object *o, qsf_status st)
     return st;
 }
 
+bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v)
+{
+    qsf_turn_state state = { .size = sizeof state };
+    return v->answer == a && !qsf_turn_get_state(v->turn, &state) && !state.end;
+}
+
 void qsf_flat_answer_forget(flat_answer *a)
 {
     a->piece = (qsf_turn_piece){ .size = sizeof a->piece, .text = "" };

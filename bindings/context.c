@@ -77,11 +77,6 @@ int32_t qsf_flat_context_open(uint32_t context, const char *options)
     return (int32_t)qsf_context_get_plan(c->context, &c->plan);
 }
 
-flat_context *qsf_flat_context_at(uint32_t handle)
-{
-    flat_context *c = qsf_flat_at(handle, FLAT_CONTEXT);
-    return c && c->context ? c : NULL;
-}
 int32_t qsf_flat_refine(uint32_t context)
 {
     flat_context *c = qsf_flat_context_at(context);

@@ -108,6 +108,12 @@ void qsf_flat_free(uint32_t handle)
     qsf_flat_drop(o);
 }
 
+flat_context *qsf_flat_context_at(uint32_t handle)
+{
+    flat_context *c = qsf_flat_at(handle, FLAT_CONTEXT);
+    return c && c->context ? c : NULL;
+}
+
 qsf_status qsf_flat_fail(flat_object *o, qsf_status st, const char *text)
 {
     o->error.status = st;

@@ -130,6 +130,7 @@ void *qsf_flat_make(uint32_t *handle, uint32_t kind, size_t size, flat_object *p
                 void (*done)(flat_object *));
 /* The object of one of these kinds; NULL: the handle is invalid. */
 void *qsf_flat_at(uint32_t handle, uint32_t kinds);
+flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
 void  qsf_flat_keep(flat_object *o);                    /* one reference more, or */
 void  qsf_flat_drop(flat_object *o);                    /* one less: the last one ends its life */
 /* It or the nearest object above it of this kind, or NULL. */
@@ -151,13 +152,9 @@ qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked,
 /* json-blanks for the library's structs. */
 uint32_t qsf_flat_blanks(const flat_asked *asked);
 
-/* ---- context.c ---- */
-flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
-
 /* ---- answer.c ---- */
 /* An answer that has begun, and no other one of its conversation since; NULL: not so. */
 flat_answer *qsf_flat_answer_at(uint32_t handle, flat_conversation **v);
-bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v);
 
 /* ---- conversation.c ---- */
 /* Begins the conversation's prompt with what another one of the same adapters has computed, if that
@@ -180,6 +177,8 @@ qsf_status qsf_flat_may_step(flat_object *o, const flat_conversation *v);
 qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v);
 /* No batch is unfinished any more: answers that waited for this end. */
 void qsf_flat_batch_over(flat_context *c);
+/* Whether it is the conversation's answer, and has not ended. */
+bool qsf_flat_answer_runs(const flat_answer *a, const flat_conversation *v);
 /* What the last piece referred to is valid until the turn's next call. */
 void qsf_flat_answer_forget(flat_answer *a);
 void qsf_flat_turn_cancel(flat_conversation *v);

@@ -308,7 +308,8 @@ BLOCKS = {
         ("maxTokens: 200", "maxTokens: 16"),
         ("contextLength: 2048", "contextLength: 2048, threads: 1"),
     ),
-    ("js/README.md", "stop.abort();"): Listed("js/test/turns.node.test.js leaves answers in every order"),
+    ("js/README.md", "const cats = model.conversation({system: 'You know cats.', temperature: 0});"): Tried(
+        "js/test/conversations.node.test.js", "model.conversation("),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
     ("js/README.md", "await load('hf:OWNER/REPO');"): Tried(
