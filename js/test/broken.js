@@ -9,7 +9,7 @@ import {PACKAGE, WORK} from './tools.js';
 const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
   thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
-  engine: ['conversation.js', /result = step\(\)/, `result = (this.#x.${NO_STACK}, step())`],
+  engine: ['batches.js', /memory\.x\.qsf_flat_step\(/, `(memory.x.${NO_STACK}, memory.x.qsf_flat_step)(`],
   node: ['worker-node.js', /parentPort\.on\('message', serve\(/,
     `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
   reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/,
@@ -18,7 +18,7 @@ const AT = {
   web: ['worker-web.js', /self\.onmessage = event => take\(event\.data\)/,
     `self.onmessage = event => event.data.op === 'stats' ? setTimeout(() => ` +
     `{ throw new Error('broken'); }) : take(event.data)`],
-  sums: ['conversation.js', /(#stillWorks\(\) \{\s+if) \(!this\.#x\.works\(this\.#model\)\)/, '$1 (true)'],
+  sums: ['batches.js', / \|\| memory\.x\.works\(model\)\) return/, ') return'],
   module: ['package.json', /"type"/, ' "type"'],          // nothing: the test puts another module in
 };
 

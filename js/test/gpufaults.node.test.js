@@ -199,7 +199,8 @@ describe('the module of a GPU', () => {
 describe("the GPU's memory", () => {
   const LAYERS = 12, MANY = tinyModel({codes: true, seed: 38, layers: LAYERS});
   async function device(options) {
-    const model = await load(MANY, {...HOW, device: 'gpu', gpu: fakeGpu(), ...options});
+    const model = await load(MANY, {...HOW, device: 'gpu', gpu: fakeGpu(), maxParallel: 1,
+      ...options});
     const {device} = model.info;
     await model.dispose();
     return {...device, bytes: device.plan?.reduce((sum, {bytes}) => sum + bytes, 0)};

@@ -36,9 +36,13 @@ static struct broken {
 
 static uint64_t broken_cpu_ns(void)
 {
+#if defined(CLOCK_THREAD_CPUTIME_ID) && !defined(_WIN32)
     struct timespec t;
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) ? 0
         : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#else
+    return 0;
+#endif
 }
 
 /* Whether this call fails, by loss. */
