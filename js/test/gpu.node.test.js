@@ -124,7 +124,7 @@ describe('a GPU object', {skip}, () => {
   test('that is lost ends no answer: the CPU continues', async () => {
     assert.equal(await answer(model, {onToken: () => devices[0].destroy()}), wanted);
     assert.equal(await answer(model), wanted);
-    assert.equal((await model.stats()).gpuLayers, device === 'gpu' ? LAYERS : 0);
+    assert.equal((await model.stats()).gpuLayers, 0);
     assert.match(model.info.warnings.join(), /the GPU failed: .*lost.*; all layers are on the CPU now/);
   });
 });
@@ -147,7 +147,7 @@ test('adapters are computed on the GPU', {skip}, async () => {
     const model = await load(MODEL, {...HOW, device, gpu: DAWN});
     const adapter = await model.loadAdapter(tinyAdapter({seed: 5}));
     texts.push(await answer(model, {adapters: [adapter]}), await answer(model));
-    assert.equal((await model.stats()).gpuLayers, 0);
+    assert.equal((await model.stats()).gpuLayers, device === 'gpu' ? 2 : 0);
     await model.dispose();
   }
   assert.deepEqual(texts.slice(2), texts.slice(0, 2));
