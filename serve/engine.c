@@ -196,7 +196,6 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     if (!scheduler_begin(&e->schedule, e->context, &e->o, e, e->metrics, err)
         || !seq_pool_disk(&e->schedule.pool, &disk, err)) return false;
     e->schedule.n_seq = e->facts.n_seq;
-    e->schedule.n_logits = e->o.context.n_logits;
     if (e->o.cache_file && !cache_file_ours(e->o.cache_file)) {
         fprintf(stderr, "%s: not a file of cached sequences; it is left unchanged, and nothing will be "
                 "saved: delete it, or give --cache-file another name\n", e->o.cache_file);

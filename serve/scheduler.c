@@ -13,7 +13,7 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
                      serve_metrics *metrics, qsf_error *err)
 {
     *s = (scheduler){ .metrics = metrics, .engine = e, .slots = o->slots, .draft = o->draft,
-                      .n_logits = o->slots };
+                      .n_logits = o->context.n_logits };
     s->waiting_end = &s->waiting;
     s->n_batch = qsf_context_batch(c);
     s->running = calloc(s->slots, sizeof *s->running);

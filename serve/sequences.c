@@ -8,7 +8,7 @@ bool seq_pool_begin(seq_pool *p, qsf_context *c, const serve_engine_options *o, 
                     serve_metrics *metrics, qsf_error *err)
 {
     const uint32_t n_seqs = o->slots + o->kept;
-    const qsf_schedule_options so = { .size = sizeof so, .n_seqs = n_seqs, .n_logits = o->slots,
+    const qsf_schedule_options so = { .size = sizeof so, .n_seqs = n_seqs, .n_logits = o->context.n_logits,
                                       .step_rows = o->step_rows, .draft = o->draft };
     qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(c, &plan);
