@@ -73,6 +73,14 @@ bool qsf_ta_read_arguments(qsf_tool_answer *a)
 
 /* ---- after a call ---- */
 
+/* If the answer ends inside this mark, that part of it is no text. */
+static void ta_end_inside(qsf_tool_answer *a, qsf_tool_text which)
+{
+    const char *mark = ta_form(a, which);
+    if (qsf_ta_peek(a) && a->last && *mark && qsf_tool_match(mark, a->src.at + a->at, a->src.n - a->at) < 0)
+        a->at = a->src.n;
+}
+
 /* After an object without marks: another one, the end of their list, or of the code block. */
 static bool ta_read_behind_bare(qsf_tool_answer *a)
 {
@@ -109,6 +117,7 @@ bool qsf_ta_read_close(qsf_tool_answer *a)
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
     const int seen = channels || a->bare ? 0 : qsf_ta_see(a, QSF_TT_CLOSE);
     if (seen < 0) return false;
+    if (!seen && !channels && !a->bare) ta_end_inside(a, QSF_TT_CLOSE);
     a->mode = channels ? TA_TEXT : TA_BEHIND;
     a->scan = a->at;
     return true;
@@ -130,10 +139,7 @@ bool qsf_ta_read_behind(qsf_tool_answer *a)
         a->scan = a->at;
         return true;
     }
-    /* the answer ends inside the mark that ends all calls */
-    const char *end = ta_form(a, QSF_TT_SECTION_END);
-    if (c && a->last && *end && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0)
-        a->at = a->src.n;
+    ta_end_inside(a, QSF_TT_SECTION_END);
     if (a->f.style == QSF_TOOLS_OBJECT && (c == '{' || (c == ';' && a->weak))) {
         qsf_ta_begin_call(a, a->at, c == ';', TA_OBJECT);
         return true;

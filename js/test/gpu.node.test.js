@@ -11,8 +11,8 @@ import {tinyAdapter, tinyModel} from './tiny.js';
 
 const DAWN = process.env.QSF_TEST_DAWN;
 const skip = DAWN ? false : 'no Dawn or no SwiftShader (tests/web/gpu.sh)';
-/* After this prompt the most likely token is always far ahead of the next one, also with the adapter
- * of seed 7. */
+/* After this prompt the most likely token is always far ahead of the next one, also with the
+ * adapter of seed 7. */
 const MODEL = tinyModel({codes: true, seed: 38}), PROMPT = 'Once';
 const HOW = {threads: 1, kv: 'f16', contextLength: 64, batch: 4};     // few pipelines
 /* Its layers are larger than everything else. */

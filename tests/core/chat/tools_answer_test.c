@@ -305,6 +305,34 @@ TEST(calls_that_are_cut_stay)
     }
 }
 
+/* The answer ends within the mark that ends a call: no part of it is text. */
+TEST(marks_of_an_end_that_are_cut_are_no_text)
+{
+    static const struct { const char *style, *call, *end; } rows[] = {
+        { "plain", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"}}",
+          "\n</tool_call>" },
+        { "tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>",
+          "\n</function>\n</tool_call>" },
+        { "typed", "<calls><invoke name=\"get_weather\">\n<parameter name=\"city\" string=\"true\">Rome"
+          "</parameter>",
+          "\n</invoke>\n</calls>" },
+        { "ids", "<call:1><name>get_weather<args>{\"city\": \"Rome\"}", "<end>" },
+        { "quoted", "<|tool_call>call:get_weather{city:<|\"|>Rome<|\"|>}", "<tool_call|>" },
+        { "python", "<|tool_call_start|>[get_weather(city='Rome')", "]<|tool_call_end|>" },
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
+        char text[256];
+        for (size_t n = 0; n <= strlen(rows[i].end); n++) {
+            qsf_tool_form f;
+            snprintf(text, sizeof text, "%s%.*s", rows[i].call, (int)n, rows[i].end);
+            form_like(&f, rows[i].style);
+            char *message = answer(&f, tools, text, strlen(text));
+            CHECK(strstr(message, "\"content\":null") && strstr(message, "get_weather") && !*events.text);
+            free(message);
+        }
+    }
+}
+
 /* Control tokens are not text; text that is spelled like one is. */
 TEST(control_tokens_are_no_text)
 {
@@ -402,6 +430,7 @@ int main(int argc, char **argv)
     RUN(calls_without_marks_are_read);
     RUN(calls_end_reasoning_that_stays_open);
     RUN(calls_that_are_cut_stay);
+    RUN(marks_of_an_end_that_are_cut_are_no_text);
     RUN(control_tokens_are_no_text);
     RUN(random_answers_are_read_the_same_in_pieces);
     return test_end();
