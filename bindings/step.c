@@ -31,6 +31,12 @@ static flat_conversation *talk_of(const flat_answer *a) { return (flat_conversat
 
 /* ---- who is in the batch ---- */
 
+/* Whether a sequence has as many positions as the context gives it: then its turn ends. */
+static bool talk_full(const flat_context *c, const flat_conversation *v)
+{
+    return !c->plan.kv_window && qsf_seq_length(c->context, v->seq) >= c->plan.n_ctx;
+}
+
 /* A turn that has lost its sequence computes its tokens again as a prompt's. */
 static void step_list(flat_context *c, flat_answer *a)
 {
@@ -39,6 +45,10 @@ static void step_list(flat_context *c, flat_answer *a)
     const size_t wanted = qsf_turn_wanted(talk_of(a)->turn);
     (void)qsf_turn_get_state(talk_of(a)->turn, &st);
     if (a->is_listed || st.end || !wanted || c->n_order == c->n_logits) return;
+    if (talk_full(c, talk_of(a))) {
+        (void)qsf_turn_step(talk_of(a)->turn, NULL);
+        return;
+    }
     a->is_listed = true;
     a->is_prompt = st.n_done < st.n_prompt || wanted > FORCED;
     a->n_rows = (uint32_t)wanted;

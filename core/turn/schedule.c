@@ -63,8 +63,10 @@ uint32_t qsf_schedule_blocks(const qsf_schedule *s, qsf_seq q, uint32_t rows)
 
 uint32_t qsf_schedule_fit(const qsf_schedule *s, qsf_seq q, uint32_t blocks)
 {
-    const int64_t rows = seq_slack(s, q) + (int64_t)blocks * s->block;
-    return s->window ? UINT32_MAX : rows > 0 ? (uint32_t)rows : 0;
+    const uint32_t length = qsf_seq_length(s->context, q), end = qsf_seq_end(s->context);
+    const int64_t rows = seq_slack(s, q) + (int64_t)blocks * s->block, left = (int64_t)end - length;
+    if (s->window) return UINT32_MAX;
+    return rows > 0 && left > 0 ? (uint32_t)QSF_MIN(rows, left) : 0;
 }
 
 /* ---- sequences ---- */
