@@ -1,6 +1,6 @@
 /* Adapters (LoRA): the user's side.
  * SPDX-License-Identifier: MIT */
-import {refuse} from './errors.js';
+import {refuse, shown} from './errors.js';
 
 const LIVE = new WeakMap();     // adapter -> {port, number}, until it is freed
 
@@ -29,7 +29,9 @@ export function chosen(given) {
   if (!Array.isArray(given) || given.length > 8) return undefined;
   const all = given.map(use => (use instanceof Adapter ? {adapter: use, scale: use.scale}
     : {adapter: use?.adapter, scale: use?.scale ?? use?.adapter?.scale}));
-  return all.every(({adapter, scale}) => adapter instanceof Adapter && isScale(scale)) ? all : undefined;
+  const wrong = all.findIndex(({adapter, scale}) => !(adapter instanceof Adapter && isScale(scale)));
+  return wrong < 0 ? all : refuse(`adapters[${wrong}] is ${shown(given[wrong])}; it must be an adapter, or ` +
+    '{adapter, scale}');
 }
 
 /** The same in the form that the port's worker takes. */

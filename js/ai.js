@@ -1,6 +1,6 @@
 /* A provider of the package `ai` (its specification v4) over a model in this page or process.
  * SPDX-License-Identifier: MIT */
-import {happenings, patiently} from './openai_answers.js';
+import {happenings, loaded, patiently} from './openai_answers.js';
 
 const FINISH = {stop: 'stop', length: 'length', tool_calls: 'tool-calls'};
 const PROVIDER = 'qsf';
@@ -198,7 +198,8 @@ class RerankingModel {
 }
 
 /** @type {import('./ai.d.ts').createQsf} */
-export function createQsf(model, {name = model.info.name || 'qsf'} = {}) {
+export function createQsf(given, {name = loaded(given).info.name || 'qsf'} = {}) {
+  const model = loaded(given);
   const none = kind => modelId => {
     throw Object.assign(new Error(`qsf has no ${kind}`), {name: 'AI_NoSuchModelError', modelId,
       modelType: kind});

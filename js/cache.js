@@ -22,13 +22,14 @@ class Cache {
     }));
   }
 
-  /** Removes the kept bytes of url, or of all, with trials; returns how many bytes are free now. */
-  async delete(url) {
+  /** Removes the kept bytes of url, or of all, with trials; returns how many bytes are free now.
+   * isOf(url): whether a kept file's URL is meant; undefined: all. */
+  async delete(url, isOf) {
     let freed = 0;
-    for (const name of url === undefined ? await this.#backend.names() : [])
+    for (const name of isOf ? [] : await this.#backend.names())
       if (name.endsWith(TRIAL)) await this.#backend.remove(name).catch(() => {});
     for (const {key, meta, size} of await this.#store.entries()) {
-      if (url !== undefined && (!meta || cacheUrl(meta.url) !== url)) continue;
+      if (isOf && (!meta || !isOf(cacheUrl(meta.url)))) continue;
       const release = await this.#backend.lock(key);
       if (!release) {
         if (url !== undefined) throw new QsfError('BUSY', `${url} is being fetched, here or in another page`);
@@ -47,6 +48,17 @@ class Cache {
       }
     }
     return freed;
+  }
+
+  /** validate() of each file of a model's name: the first that is not as the server's, else one. */
+  async validateAll(isOf, options) {
+    const all = (await this.#store.entries()).filter(({meta}) => meta && isOf(cacheUrl(meta.url)));
+    let said = {state: 'missing', message: 'nothing of it is kept'};
+    for (const {meta: {url}} of all) {
+      said = await this.validate(url, url, options);
+      if (said.state !== 'current') return {...said, message: `${cacheUrl(url)}: ${said.message}`};
+    }
+    return said;
   }
 
   /** Whether the whole file at url is kept, undamaged, and the same as the server's now. */
@@ -88,16 +100,40 @@ class Cache {
   }
 }
 
-/** The cache's public interface; resolve(url) is the key that load() uses for a URL. */
-export function cacheOver(backend, resolve) {
+const isName = given => /^hf:/i.test(String(given));
+const named = async (name, options) => {
+  const {start, has} = (await import('./hub.js')).cachedAt(String(name), options);
+  return url => url.startsWith(start) && has(decodeURIComponent(url.slice(start.length)));
+};
+const authorized = (headers, env) => ({...(env.HF_TOKEN && {authorization: `Bearer ${env.HF_TOKEN}`}),
+  ...headers});
+
+/** The cache's public interface; key(url) is what load() uses for a URL; env: see hub.js. */
+export function cacheOver(backend, key, env = {}) {
   const over = async () => new Cache(await backend());
+  const resolve = given => {
+    try {
+      if (typeof given === 'string' || given instanceof URL) return key(given);
+    } catch { /* as other values */ }
+    return refuse(`${shown(given)} is not the address of a file, as list() gives it, or the name of a ` +
+      'model (hf:OWNER/REPO)');
+  };
   return {
     list: async () => (await over()).list(),
-    validate: async (url, {ignoreQuery, headers, ...options} = {}) => (await over()).validate(resolve(url),
-      cacheUrl(resolve(url), ignoreQuery), {...options,
-        headers: headers && Object.fromEntries(new Headers(headers))}),
-    delete: async (url, {ignoreQuery} = {}) =>
-      (await over()).delete(url === undefined ? undefined : cacheUrl(resolve(url), ignoreQuery)),
+    async validate(url, {ignoreQuery, headers, hubUrl, ...options} = {}) {
+      const own = headers && Object.fromEntries(new Headers(headers));
+      if (isName(url))
+        return (await over()).validateAll(await named(url, {hubUrl, env}), {...options,
+          headers: authorized(own, env)});
+      return (await over()).validate(resolve(url), cacheUrl(resolve(url), ignoreQuery), {...options,
+        headers: own});
+    },
+    async delete(url, {ignoreQuery, hubUrl} = {}) {
+      if (url === undefined) return (await over()).delete();
+      if (isName(url)) return (await over()).delete(String(url), await named(url, {hubUrl, env}));
+      const one = cacheUrl(resolve(url), ignoreQuery);
+      return (await over()).delete(one, other => other === one);
+    },
     usage: async () => (await over()).usage(),
     limit: async megabytes => {
       if (typeof megabytes !== 'number' || !(megabytes >= 0))

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /* npx qsf MODEL -p "Why is the sky blue?"
  * SPDX-License-Identifier: MIT */
+import {readFileSync} from 'node:fs';
 import {parseArgs} from 'node:util';
 import {CONTEXT} from './context_options.js';
 import {cache, load} from './node.js';
@@ -32,9 +33,10 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   --head-topk WHICH       rows of the output head to compute: ${HEADS} (${CONTEXT.head.value})
   --check WHEN            verify checksums of layers on the first or on every read: first, every (first)
   --list                  list the cached models
-  --delete URL            delete a cached model, as --list shows it; all: all of them
+  --delete NAME           delete a cached model: hf:..., or its URL as --list shows it; all: all of them
   --ids                   print the answer's token ids as JSON
   -v, --verbose           print what runs, and how fast
+  --version               print the version of this package
 `;
 
 /* Their names for load(). */
@@ -54,7 +56,7 @@ function arguments_() {
       'max-tokens': {type: 'string', short: 'n', default: '256'},
       temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, ids: {type: 'boolean'},
       list: {type: 'boolean'}, delete: {type: 'string'},
-      verbose: {type: 'boolean', short: 'v'}, help: {type: 'boolean', short: 'h'},
+      verbose: {type: 'boolean', short: 'v'}, version: {type: 'boolean'}, help: {type: 'boolean', short: 'h'},
       ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
     }});
   } catch (error) {
@@ -64,10 +66,13 @@ function arguments_() {
 }
 
 /* The calls without a model. */
-async function manage({list, delete: url}) {
+async function manage({list, delete: url, hub}) {
   const megabytes = bytes => `${(bytes / 1e6).toFixed(1)} MB`;
-  if (url !== undefined)
-    process.stdout.write(`${megabytes(await cache.delete(url === 'all' ? undefined : url))} freed\n`);
+  if (url !== undefined) {
+    const freed = await cache.delete(url === 'all' ? undefined : url, {hubUrl: hub});
+    if (!freed && url !== 'all') throw new Error(`nothing of ${url} is cached; --list shows what is`);
+    process.stdout.write(`${megabytes(freed)} freed\n`);
+  }
   for (const entry of list ? await cache.list() : []) {
     const part = entry.complete ? '' : `, ${megabytes(entry.stored)} of them so far`;
     process.stdout.write(`${entry.url}  ${megabytes(entry.length)}${part}\n`);
@@ -84,8 +89,24 @@ function progress({phase, loaded, total, joined}) {
   shown = loaded < total;
 }
 
-const {values: o, positionals: [model]} = arguments_();
-if (!o.help && (o.list || o.delete !== undefined)) {
+function mistaken(text) {
+  process.stderr.write(`error: ${text}; --help shows the options\n`);
+  process.exit(2);
+}
+
+const {values: o, positionals: words} = arguments_(), managing = o.list || o.delete !== undefined;
+const [model] = words, further = managing ? words : words.slice(1);
+if (o.version) {
+  const {version} = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));
+  process.stdout.write(`${version}\n`);
+  process.exit(0);
+}
+if (!o.help && further.length)
+  mistaken(managing ? `"${further[0]}" has no meaning with --list and --delete`
+    : o.prompt === undefined ? `"${further[0]}" is not an option; a prompt is -p "${further.join(' ')}"`
+      : `"${further[0]}" is one word too many; a prompt of several words needs quotation marks: ` +
+        `-p "${[o.prompt, ...further].join(' ')}"`);
+if (!o.help && managing) {
   try {
     await manage(o);
     process.exit(0);
@@ -94,6 +115,9 @@ if (!o.help && (o.list || o.delete !== undefined)) {
     process.exit(1);
   }
 }
+if (!o.help && model && o.prompt === undefined) mistaken('a prompt is missing: -p "Why is the sky blue?"');
+if (!o.help && !model && o.prompt !== undefined)
+  mistaken('a model is missing: a path, a URL or hf:OWNER/REPO');
 if (o.help || !model || o.prompt === undefined) {
   (o.help ? process.stdout : process.stderr).write(HELP);
   process.exit(o.help ? 0 : 2);

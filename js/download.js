@@ -332,6 +332,9 @@ export class Download {
     if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
     if (!this.#remote.ranges) throw this.#refusal('the server does not answer ranges');
     this.#parts.clear();
+    if (this.#sum)
+      this.#warn(`${this.name}: not compared with the hub's SHA-256, since its layers are read by ranges; ` +
+        'a cached file, or one that memory holds, is');
     this.#toRanges();
   }
   #refusal(why) {

@@ -16,13 +16,16 @@ export interface CacheEntry {
 /** The files that load() has cached. */
 export declare const cache: {
   list(): Promise<CacheEntry[]>;
-  /** Compares a cached file with the server's. headers and ignoreQuery: as in load(). */
+  /** Compares a cached file with the server's. headers, ignoreQuery and hubUrl: as in load(). A
+   * model's name ("hf:OWNER/REPO") stands for its cached files: the first that is not current. */
   validate(url: string | URL, options?: {signal?: AbortSignal, headers?: HeadersInit,
-    ignoreQuery?: readonly string[]}): Promise<{
+    ignoreQuery?: readonly string[], hubUrl?: string | URL}): Promise<{
     state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
-  /** Deletes one file, or all; resolves with the number of bytes freed. Rejects with code BUSY if a
-   * file is in use. */
-  delete(url?: string | URL, options?: {ignoreQuery?: readonly string[]}): Promise<number>;
+  /** Deletes one file, those of a model's name ("hf:OWNER/REPO", of the revision main if it has no
+   * other), or all; resolves with the number of bytes freed. Rejects with code BUSY if a file is in
+   * use. */
+  delete(url?: string | URL, options?: {ignoreQuery?: readonly string[],
+    hubUrl?: string | URL}): Promise<number>;
   /** The bytes that are cached, the limit (Infinity: none), and how many more may be cached. */
   usage(): Promise<{readonly used: number, readonly limit: number, readonly free: number}>;
   /**

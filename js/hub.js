@@ -59,9 +59,9 @@ export function ordered(all) {
 export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, contextLength, env = {},
   deviceBytes,
   estimate, cache}) {
-  const base = address(hubUrl ?? (env.QSF_HUB || env.HF_ENDPOINT || HUB));
+  const base = addressOf(hubUrl, env);
   const token = hubToken ?? (env.HF_TOKEN || undefined);
-  if (token !== undefined && !/^[\x21-\x7e]+$/.test(String(token)))
+  if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)))
     refuse('hubToken must be a string of visible ASCII characters');
   const own = {...headers, ...(token && {authorization: `Bearer ${token}`})};
 
@@ -115,8 +115,8 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
     const all = parts.map(part => one(named, part));
     return all.length > 1 ? {...all[0], all} : all[0];
   }
-  const listed = all => all.map(({label, path, bytes}) =>
-    `${label || path} (${megabytes(bytes)})`).join(', ');
+  const listed = (all, byFile) => all.map(({label, path, bytes}) =>
+    `${(!byFile && label) || path} (${megabytes(bytes)})`).join(', ');
 
   /* The named model, or those to try in turn. */
   async function candidates(named) {
@@ -125,7 +125,8 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
     if (file) {
       const part = found.find(({path}) => path === file);
       return [all.find(({path}) => path === file) ?? (part && {path: file, parts: [part], bytes: part.size})
-        ?? missing(`${base}/${where} has no file ${file}; it has ${listed(all) || 'no GGUF or QSF file'}`)];
+        ?? missing(`${base}/${where} has no file ${file}; it has ${
+          listed(all, true) || 'no GGUF or QSF file'}`)];
     }
     if (!all.length)
       missing(`${base}/${where} has no GGUF or QSF file among its ${found.length}; look for a repository ` +
@@ -199,7 +200,16 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
   };
 }
 
+/** Of a model's name: the start of its files' URLs, and whether a path after it is one of them. */
+export function cachedAt(name, {hubUrl, env = {}}) {
+  const {repo, file, label, revision} = parse(name), whole = path => path.replace(PART, '');
+  return {start: `${addressOf(hubUrl, env)}/${repo}/resolve/${encodeURIComponent(revision)}/`,
+    has: path => (file ? whole(path) === whole(file)
+      : !label || labelOf(path).toLowerCase() === label.toLowerCase())};
+}
+
 function missing(text) { throw new QsfError('NOT_FOUND', text); }
+const addressOf = (hubUrl, env) => address(hubUrl ?? (env.QSF_HUB || env.HF_ENDPOINT || HUB));
 function address(given) {
   try {
     const url = new URL(given);

@@ -1,5 +1,6 @@
 /* The package's entry in Node.js.
  * SPDX-License-Identifier: MIT */
+import {existsSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {homedir, totalmem} from 'node:os';
 import {resolve} from 'node:path';
@@ -72,7 +73,12 @@ async function blobPlace(blob) {
 
 /* A path, or an address that has to be of a kind that can be read. */
 function named(text) {
-  if (!/^(https?|file):/i.test(text)) return {path: resolve(text.replace(/^~(?=$|[/\\])/, homedir()))};
+  if (!/^(https?|file):/i.test(text)) {
+    const path = resolve(text.replace(/^~(?=$|[/\\])/, homedir()));
+    if (/^\w[\w.-]*\/\w[\w.-]*(:[\w.-]+)?$/.test(text) && !/\.(gguf|qsf)$/i.test(text) && !existsSync(path))
+      throw new QsfError('NOT_FOUND', `${path}: no such file; a model of a hub is hf:${text}`);
+    return {path};
+  }
   const url = URL.canParse(text) ? new URL(text) : refuse(`"${text}" is not a complete address`);
   try {
     return url.protocol === 'file:' ? {path: fileURLToPath(url)} : {url: url.href};
@@ -93,7 +99,7 @@ async function place(given) {
 }
 
 /** @type {import('./index.d.ts').cache} */
-export const cache = lateCache(folder, url => new URL(url).href);
+export const cache = lateCache(folder, url => new URL(url).href, process.env);
 
 /* The drive letter of a Windows path is not a scheme. */
 function absolute(text) {

@@ -1,7 +1,7 @@
 /* OpenAI's API over a model in this page or process: an object like that of the package `openai`,
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
-import {begun, chunkedChoice, happenings, patiently, usageJson, usageOf,
+import {begun, chunkedChoice, happenings, loaded, patiently, usageJson, usageOf,
   wholeChoice} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
@@ -14,7 +14,7 @@ const id = prefix => `${prefix}-${crypto.randomUUID().replaceAll('-', '')}`;
 class Server {
   #model; #name; #created = now(); #responses;
   constructor(model, name) {
-    this.#model = model;
+    this.#model = loaded(model);
     this.#name = name ?? (model.info.name || 'qsf');
     this.#responses = new Responses(model, this.#name);
   }
@@ -32,7 +32,7 @@ class Server {
       return await this.#completions(body, signal, what !== 'completions');
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      throw refusalOf(error);
+      throw refusalOf(error, path);
     }
   }
 
@@ -136,7 +136,7 @@ function written(vector, encoding) {
 }
 
 /* ---- for the package openai ---- */
-function stream(events) {
+function stream(events, signal) {
   const text = new TextEncoder();
   const iterator = events[Symbol.asyncIterator]();
   return new ReadableStream({
@@ -147,6 +147,8 @@ function stream(events) {
         const {event, data} = value, json = typeof data === 'string' ? data : JSON.stringify(data);
         return controller.enqueue(text.encode(`${event ? `event: ${event}\n` : ''}data: ${json}\n\n`));
       } catch (error) {
+        // the package ends its loop quietly at an abort, as it does with a server
+        if (signal.aborted) return controller.error(signal.reason);
         controller.enqueue(text.encode(`data: ${JSON.stringify(refusalOf(error).body)}\n\n`));
         return controller.close();
       }
@@ -155,11 +157,15 @@ function stream(events) {
   });
 }
 
+/* Errors that another try may not have. */
+const MAY_PASS = ['HTTP', 'IO'];
+
 /** @type {import('./openai.d.ts').createFetch} */
 export function createFetch(model, {name} = {}) {
   const server = new Server(model, name);
-  const reply = (json, status) => new Response(JSON.stringify(json), {status,
-    headers: {'content-type': 'application/json', ...(status === 503 && {'retry-after': '1'})}});
+  const reply = (json, status, cause) => new Response(JSON.stringify(json), {status,
+    headers: {'content-type': 'application/json', ...(status === 503 && {'retry-after': '1'}),
+      ...(cause && status === 500 && !MAY_PASS.includes(cause.code) && {'x-should-retry': 'false'})}});
   return async (input, init) => {
     const request = new Request(input, init), {signal} = request;
     signal.throwIfAborted();
@@ -168,10 +174,10 @@ export function createFetch(model, {name} = {}) {
       const {json, events} = await server.answer(request.method, new URL(request.url).pathname,
         text === '' ? undefined : parsed(text), signal);
       return json ? reply(json, 200)
-        : new Response(stream(events), {headers: {'content-type': 'text/event-stream'}});
+        : new Response(stream(events, signal), {headers: {'content-type': 'text/event-stream'}});
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      return reply(error.body, error.status);
+      return reply(error.body, error.status, error.cause);
     }
   };
 }
@@ -197,7 +203,7 @@ export class APIError extends Error {
 /** @type {typeof import('./openai.d.ts').OpenAI} */
 export class OpenAI {
   #server;
-  constructor({model, name}) {
+  constructor({model, name} = {}) {
     this.#server = new Server(model, name);
     const create = path => (body, {signal} = {}) => this.#create(path, body, signal);
     this.chat = {completions: {create: create('chat/completions')}};

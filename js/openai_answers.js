@@ -1,5 +1,14 @@
 /* Answers of OpenAI's chat and completions, whole and as chunks, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
+import {refuse, shown} from './errors.js';
+
+/** The model, if it is one. */
+export function loaded(model) {
+  if (typeof model?.then === 'function')
+    refuse('the model is a promise; await what load() gives first');
+  if (typeof model?.chat !== 'function') refuse(`the model is ${shown(model)}; it must be what load() gives`);
+  return model;
+}
 
 /* What works here, by model: promises that never reject. */
 const working = new WeakMap();

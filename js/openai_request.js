@@ -15,14 +15,17 @@ export const wrong = (name, must, v) =>
   refuse('invalid_type', name, `"${name}" must be ${must}, not ${v === undefined ? 'missing' : kind(v)}`);
 const missing = name => refuse('missing_required_parameter', name, `"${name}" is missing`);
 
-/** What a model's error is to a client. */
-export function refusalOf(error) {
+/** What a model's error is to a client. Clients repeat requests that gave 408, 409, 429 or 500 and
+ * more: an answer that was stopped, or a model that is gone, must not be one of these. */
+export function refusalOf(error, path = '') {
   if (error instanceof Refusal) return error;
-  const {code, message} = error;
-  if (code === 'ARGUMENT') return new Refusal(400, 'invalid_value', null, message, undefined, error);
+  const {code} = error, {message, param} = inTheirWords(String(error.message), path);
+  if (code === 'ARGUMENT') return new Refusal(400, 'invalid_value', param, message, undefined, error);
   if (code === 'FULL') return new Refusal(400, 'context_length_exceeded', null, message, undefined, error);
   if (code === 'UNSUPPORTED')
-    return new Refusal(400, 'unsupported_parameter', null, message, undefined, error);
+    return new Refusal(400, 'unsupported_parameter', param, message, undefined, error);
+  if (code === 'CANCELLED') return new Refusal(499, 'cancelled', null, message, undefined, error);
+  if (code === 'DISPOSED') return new Refusal(410, 'disposed', null, message, undefined, error);
   if (code === 'BUSY') return new Refusal(503, 'busy', null, message, 'server_error', error);
   return new Refusal(500, null, null, message, 'server_error', error);
 }
@@ -64,6 +67,21 @@ const FIELDS = {
   logit_bias: {ours: 'logitBias', take: (v, name) =>
     (kind(v) === 'object' ? v : wrong(name, 'an object of biases by token', v))},
 };
+/* Our options whose names differ from the API's. */
+const THEIRS = {toolChoice: 'tool_choice', responseFormat: 'response_format',
+  maxTokens: 'max_completion_tokens', topLogprobs: 'top_logprobs',
+  chatTemplateKwargs: 'chat_template_kwargs'};
+for (const [name, {ours}] of Object.entries(FIELDS)) if (ours !== name) THEIRS[ours] ??= name;
+const OURS = new RegExp(`\\b(${Object.keys(THEIRS).join('|')})\\b`, 'g');
+
+/* An error of our options as one of the API's fields: {message, param}. */
+function inTheirWords(text, path) {
+  const own = name => (name === 'responseFormat' && path.includes('responses') ? 'text.format'
+    : THEIRS[name]);
+  const first = text.match(OURS)?.[0], [start] = text.match(/^\w+/) ?? [];
+  return {message: text.replace(OURS, own),
+    param: first ? own(first) : start && Object.hasOwn(FIELDS, start) ? start : null};
+}
 /* Their defaults in OpenAI's API, where they are not ours. */
 const DEFAULTS = {temperature: 1, topP: 1, topK: 0, maxTokens: Infinity};
 const FOR_CHATS = ['parallel_tool_calls', 'continue_final_message', 'reasoning_budget'];

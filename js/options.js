@@ -36,8 +36,14 @@ const TEMPLATE = {
 };
 const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
-const allTexts = only(all => all.every(text => typeof text === 'string'));
-const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
+function allTexts(all, name, least = 0) {
+  const wrong = all.findIndex(text => typeof text !== 'string' || text.length < least);
+  return wrong < 0 ? all : refuse(`${name}[${wrong}] is ${shown(all[wrong])}; it must be a string${
+    least ? ' that is not empty' : ''}`);
+}
+const texts = kind([], (v, name, least) =>
+  (typeof v === 'string' || isList(v) ? allTexts(typeof v === 'string' ? [v] : [...v], name, least)
+    : undefined),
   'it must be a string or a list of strings');
 
 /* A row of one of the engine's lists. */
@@ -45,7 +51,7 @@ const ofList = ({kind: of, value, words, least, most}) =>
   ({whole: () => whole(value, most, least), number: () => number(value, most, least), flag: () => flag(value),
     choice: () => word(value, words)})[of]();
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
-const someTexts = value => kind(value, v => only(all => all?.every(text => text !== ''))(texts.take(v)),
+const someTexts = value => kind(value, (v, name) => texts.take(v, name, 1),
   `${texts.possible}, none of them empty`);
 const adapters = kind([], chosen, 'it must be a list of at most 8: adapters, or {adapter, scale}');
 const GENERATE = {
@@ -66,7 +72,7 @@ const TOOLS = {
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
-const QUERY = kind([], v => (isList(v) ? allTexts([...v]) : undefined),
+const QUERY = kind([], (v, name) => (isList(v) ? allTexts([...v], name) : undefined),
   'it must be a list of names of parameters');
 const OPTIONS = {
   load: {
@@ -108,7 +114,8 @@ export function checked(call, options = {}) {
     if (!names.includes(name))
       refuse(`no option of ${call}() is called ${name}; ${hinted(name, call, OPTIONS)}`);
     if (value === undefined) continue;
-    all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
+    all[name] = table[name].take(value, name)
+      ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
   if (all.kvHeavy && !all.kvWindow) refuse('kvHeavy keeps positions outside a window: it needs kvWindow');
   if (all.topLogprobs && !all.logprobs)

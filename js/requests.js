@@ -35,8 +35,8 @@ export function requested(given, place, tools) {
   const isNamed = from => /^hf:/i.test(typeof from === 'string' || from instanceof URL ? String(from) : '');
   return {
     options,
-    place: async from =>
-      complete(isNamed(from) ? await (await hub()).place(String(from)) : await place(from)),
+    place: async from => (from === '' ? refuse('the path or URL of the model is empty')
+      : complete(isNamed(from) ? await (await hub()).place(String(from)) : await place(from))),
     /** Promises the estimate for a repository; undefined if from is one model. */
     estimate: async from => (isNamed(from) ? (await hub()).estimate(String(from)) : undefined),
   };

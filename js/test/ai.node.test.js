@@ -118,3 +118,7 @@ test('the reranking model', async () => {
   const own = await model.rerank(asked.query, documents, {topN: 2});
   assert.deepEqual(ranking.map(({originalIndex, score}) => ({index: originalIndex, score})), own);
 });
+test('without a model there is no provider', () => {
+  assert.throws(() => createQsf(), {code: 'ARGUMENT', message: /the model is undefined/});
+  assert.throws(() => createQsf(Promise.resolve(model)), {code: 'ARGUMENT', message: /await/});
+});

@@ -142,7 +142,7 @@ describe('what a token is', () => {
   for (const [options, pattern] of [[{logitBias: 5}, /^logitBias is 5/], [{logitBias: {a: 1}}, /token "a"/],
     [{logitBias: {5: NaN}}, /^logitBias of token 5 is NaN/], [{logitBias: {5: Infinity}}, /is Infinity/],
     [{logitBias: {99: 1}}, /^logitBias: a bias for token 99; the vocabulary has 99$/],
-    [{logitBias: {'-1': 1}}, /token "-1"/], [{bannedTexts: ['']}, /^bannedTexts is a list of 1; .*empty$/],
+    [{logitBias: {'-1': 1}}, /token "-1"/], [{bannedTexts: ['']}, /^bannedTexts\[0\] is ""; .*empty$/],
     [{bannedTexts: 'x'.repeat(1025)}, /^bannedTexts: a string of 1025 bytes/], [{bannedTexts: 5}, /is 5/],
     [{drySequenceBreakers: null}, /^drySequenceBreakers is null/], [{topLogprobs: 1}, /needs logprobs$/],
     [{logprobs: true, topLogprobs: 101}, /^topLogprobs is 101; it must be a whole number from 0 to 100/],

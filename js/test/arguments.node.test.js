@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
-import {writeFile} from 'node:fs/promises';
+import {readFile, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
@@ -36,7 +36,8 @@ describe('is refused with its name and value', () => {
     [{frequencyPenalty: Infinity}, /frequencyPenalty/],
     [{presencePenalty: [1]}, /^presencePenalty is a list of 1/], [{repeatLastN: 2 ** 21}, /repeatLastN/],
     [{stop: null}, /^stop is null; it must be a string or a list of strings$/], [{stop: 5}, /stop is 5/],
-    [{stop: ['a', 5]}, /stop is a list of 2/],
+    [{stop: ['a', 5]}, /^stop\[1\] is 5; it must be a string$/],
+    [{adapters: [{scale: 1}]}, /^adapters\[0\] is an object; it must be an adapter, or/],
     [{ignoreEnd: 'no'}, /^ignoreEnd is "no"; it must be true or false$/],
     [{onToken: {}}, /^onToken is an object; it must be a function$/],
     [{signal: {}}, /^signal is an object; it must be an AbortSignal$/],
@@ -131,6 +132,24 @@ describe('is refused with its name and value', () => {
       [['-n', '5.5'], /maxTokens is 5.5/], [['-n', ''], /maxTokens is ""/], [['--seed', 'x'], /seed is "x"/]])
       await assert.rejects(run(...more), ({code: status, stderr}) => status === 1 && pattern.test(stderr),
         more.join(' '));
+  });
+  test('a word in the terminal that has no meaning', async () => {
+    const run = (...words) => promisify(execFile)(process.execPath, [packaged('cli.js'), ...words]);
+    for (const [words, pattern] of [[[path, '-p', 'Name', 'a', 'colour'], /"a" .*: -p "Name a colour"/],
+      [['--list', 'extra'], /"extra" has no meaning with --list/], [[path, 'hi'], /a prompt is -p "hi"/],
+      [[path], /a prompt is missing/], [['-p', 'hi'], /a model is missing/]])
+      await assert.rejects(run(...words), ({code: status, stderr}) => status === 2 && pattern.test(stderr)
+        && stderr.split('\n').length === 2, words.join(' '));
+    const {version} = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
+    assert.equal((await run('--version')).stdout, `${version}\n`);
+  });
+  test('the name of a model', async () => {
+    for (const call of [load, estimate]) {
+      await assert.rejects(call('', {}), code('ARGUMENT', /^the path or URL of the model is empty$/));
+      for (const name of ['owner/some-GGUF', 'owner/some.v1:Q8_0'])
+        await assert.rejects(call(name, {}), code('NOT_FOUND', new RegExp(`is hf:${name}$`)));
+      await assert.rejects(call('folder/none.gguf', {}), code('NOT_FOUND', /no such file$/));
+    }
   });
 });
 

@@ -169,7 +169,7 @@ test('a terminal lists and deletes what is cached', () => served({}, async ({url
   assert.equal(await run('--delete', `${url}/a`), `${MB.toFixed(1)} MB freed\n`);
   assert.equal((await cache.list()).length, 1);
   assert.equal(await run('--delete', 'all', '--list'), `${MB.toFixed(1)} MB freed\n`);
-  await assert.rejects(run('--delete', 'no address'), /Invalid URL/);
+  await assert.rejects(run('--delete', 'no address'), /not the address of a file/);
 }));
 
 describe('the limit of the cache', () => {

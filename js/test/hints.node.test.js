@@ -27,7 +27,8 @@ const CHAT = {
     ['grammar', 'responseFormat']],
   'web-llm': [['extra_body', 'chatTemplateKwargs'], ['frequency_penalty', 'frequencyPenalty'],
     ['ignore_eos', 'ignoreEnd'], ['enable_thinking', 'chatTemplateKwargs']],
-  'node-llama-cpp': [['onTextChunk', 'onToken'], ['stopSignal', 'signal'], ['customStopTriggers', 'stop'],
+  'node-llama-cpp': [['onTextChunk', 'onPart'], ['onResponseChunk', 'onPart'],
+    ['stopSignal', 'signal'], ['customStopTriggers', 'stop'],
     ['responsePrefix', 'continueFinalMessage'], ['tokenBias', 'logitBias'], ['lora', 'adapters'],
     ['maxParallelFunctionCalls', 'parallelToolCalls'], ['onFunctionCall', 'onToolCall']],
 };
@@ -42,7 +43,9 @@ const LOAD = {
     ['onLoadProgress', 'onProgress']],
   ollama: [['num_ctx', 'contextLength'], ['num_thread', 'threads'], ['num_gpu', 'gpuLayers'], ['numKeep',
     'kvSinks']],
-  openai: [['requestTimeout', 'timeout']], workers: [['workerPath', 'workerUrl']], ours: [['ram-budget',
+  openai: [['requestTimeout', 'timeout']], hub: [['token', 'hubToken'], ['hfToken', 'hubToken']],
+  'llama-server': [['sequences', 'maxParallel'], ['parallel', 'maxParallel'], ['n_parallel', 'maxParallel'],
+    ['n_seq_max', 'maxParallel']], workers: [['workerPath', 'workerUrl']], ours: [['ram-budget',
     'memory']],
 };
 const hint = (name, ours, call) => ({code: 'ARGUMENT',
@@ -77,6 +80,12 @@ describe('other calls', () => {
     await says(model.chat('x', {do_sample: false}), /temperature: 0 takes the most likely token$/);
     await says(model.chat('x', {system: 'Be brief.'}), /a message with the role system$/);
     await says(load(tiny, {dtype: 'q4'}), /the file decides how weights are stored$/);
+    await says(load(tiny, {revision: 'v1'}), /load\("hf:OWNER\/REPO@REVISION"\)$/);
+    await says(load(tiny, {modelPath: 'x'}), /load\(\)'s first argument$/);
+    for (const name of ['flash_attn', 'flashAttention', 'local_files_only', 'embeddings'])
+      await says(load(tiny, {[name]: true}), /called \w+; (?!there are)/);
+    for (const name of ['return_full_text', 'sampling'])
+      await says(model.chat('x', {[name]: true}), /called \w+; (?!there are)/);
     await says(model.chat('x', {nonsense: 1}), /called nonsense; there are maxTokens, /);
   });
 });

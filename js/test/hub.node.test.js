@@ -89,6 +89,24 @@ describe('a name', () => {
       assert.ok(await cache.delete(url) > 1e5);
     });
   });
+  test('is a name for the cache, too', () => served({}, async (server, get) => {
+    const hub = {hubUrl: server.url}, all = 'hf:owner/tiny-GGUF';
+    await layersOf(await get(all));
+    await layersOf(await get(`${all}:F16`));
+    for (const name of [all, `${all}:F16`, `${all}/tiny-F16.gguf`])
+      assert.equal((await cache.validate(name, hub)).state, 'current', name);
+    for (const name of [`${all}:Q2_K`, `${all}@v2`, 'hf:owner/tiny'])
+      assert.equal((await cache.validate(name, hub)).state, 'missing', name);
+    assert.equal(await cache.delete(`${all}:Q2_K`, hub), 0);
+    assert.equal(await cache.delete(`${all}/tiny-F16.gguf`, hub), LARGE.length);
+    assert.equal((await cache.list()).length, 1);
+    assert.equal(await cache.delete(all, hub), SMALL.length);
+    assert.equal((await cache.validate(all, hub)).state, 'missing');
+    for (const wrong of ['nonsense', 5, null, 'hf:x'])
+      for (const call of ['delete', 'validate'])
+        await assert.rejects(cache[call](wrong), code('ARGUMENT', /name of a model/), String(wrong));
+    await assert.rejects(cache.validate(), code('ARGUMENT', /undefined is not the address of a file/));
+  }));
   test('is listed in pages', () => served({pageSize: 2}, async (server, get) => {
     assert.equal(await layersOf(await get('hf:owner/tiny-GGUF:Q2_K')), 1);
     assert.equal(server.asked.filter(({path}) => path.includes('/tree/')).length, 3);
@@ -117,6 +135,12 @@ describe('a name', () => {
     const {stderr} = await run('hf:private/none', '--hub', server.url).catch(error => error);
     assert.match(stderr, /private\/none.*401/);
     assert.ok(!stderr.includes(TOKEN));
+    const remove = () => promisify(execFile)(process.execPath, [packaged('cli.js'), '--delete',
+      'hf:private/tiny', '--hub', server.url]);
+    assert.match((await remove()).stdout, /^\d+\.\d MB freed\n$/);
+    const again = await remove().catch(error => error);
+    assert.deepEqual([again.code, again.stderr],
+      [1, 'error: nothing of hf:private/tiny is cached; --list shows what is\n']);
   }));
 });
 
@@ -140,7 +164,7 @@ describe('the quantisation', () => {
     await assert.rejects(get('hf:owner/tiny-GGUF:Q5_K_M'),
       code('NOT_FOUND', /tiny-GGUF has no model in Q5_K_M; it has F16 \(1 MB\), Q4_K_M/));
     await assert.rejects(get('hf:owner/tiny-GGUF/none.gguf'), code('NOT_FOUND',
-      /no file none.gguf; it has F16/));
+      /no file none.gguf; it has tiny-F16.gguf \(1 MB\), tiny-Q4_K_M.gguf/));
     await assert.rejects(get('hf:owner/weights'), code('NOT_FOUND', /no GGUF or QSF file.*qsf-convert/));
   }));
 });
@@ -182,7 +206,8 @@ describe('a hub', () => {
   test('has an address', async () => {
     for (const hubUrl of ['nowhere', 'ftp://x', 'http://user:secret@x', 5])
       await assert.rejects(load('hf:a/b', {hubUrl}), code('ARGUMENT', /hubUrl must be/));
-    await assert.rejects(load('hf:a/b', {hubToken: 'a\nb'}), code('ARGUMENT', /hubToken must be/));
+    for (const hubToken of ['a\nb', 5])
+      await assert.rejects(load('hf:a/b', {hubToken}), code('ARGUMENT', /hubToken must be/));
   });
 });
 
@@ -210,6 +235,19 @@ describe('what came', () => {
       isDamaged = false;
       assert.equal(await layersOf(await get('hf:owner/tiny-GGUF')), 2);
     });
+  });
+  test('by ranges is not compared, which is a warning', async () => {
+    const big = tinyModel({layers: 200}), server = await hubServer({'owner/big': {'big.gguf': big}});
+    try {
+      const warnings = [], model = await load('hf:owner/big', {threads: 1, hubUrl: server.url, cache: false,
+        memory: 12, onProgress: p => { if (p.warning) warnings.push(p.warning); }});
+      assert.equal(model.info.resident, false);
+      assert.match([...warnings, ...model.info.warnings].join(),
+        /big.gguf: not compared with the hub's SHA-256/);
+      await model.dispose();
+    } finally {
+      server.close();
+    }
   });
   test('before an interruption is part of the sum', async () => {
     let stored;

@@ -213,4 +213,51 @@ describe('the package openai', () => {
     }, {name: 'AbortError'});
     assert.match((await model.chat(QUESTION, {temperature: 0, maxTokens: 8})).text, /Paris/);
   });
+  test('a stream that its controller aborts ends quietly', async () => {
+    const stream = await client.chat.completions.create({...cold, max_tokens: 400, stream: true});
+    for await (const chunk of stream) if (chunk.choices[0].delta.content) stream.controller.abort();
+    assert.match((await model.chat(QUESTION, {temperature: 0, maxTokens: 8})).text, /Paris/);
+  });
+});
+
+describe('an error', () => {
+  const failing = (error, requests = []) => {
+    const chat = () => { throw error; }, answers = createFetch({info: {}, chat, generate: chat});
+    return new OpenAI({baseURL: 'http://qsf/v1', apiKey: 'x', fetch: (...request) => {
+      requests.push(request);
+      return answers(...request);
+    }});
+  };
+  const problem = code => Object.assign(new Error('no luck'), {name: 'QsfError', code});
+  test('is repeated only if another try may help', async () => {
+    for (const [code, status, tries] of [['CANCELLED', 499, 1], ['DISPOSED', 410, 1], ['CORRUPT', 500, 1],
+      ['WORKER', 500, 1], [undefined, 500, 1], ['IO', 500, 3]]) {
+      const requests = [], {chat} = failing(problem(code), requests);
+      await assert.rejects(chat.completions.create({...COLD, messages: QUESTION}), {status}, code);
+      assert.equal(requests.length, tries, code);
+    }
+  });
+  test('names the field of the API', async () => {
+    const ask = (more, path = 'chat') => (path === 'chat' ? client.chat.completions.create({...COLD,
+      messages: QUESTION, ...more}) : client.responses.create({...COLD, input: 'Hi', ...more}));
+    const json = {type: 'json_schema', json_schema: {name: 'x', schema: 5}};
+    for (const [more, param, text, path] of [
+      [{response_format: json}, 'response_format', /the schema of response_format is 5/],
+      [{text: {format: {type: 'json_schema', name: 'x', schema: 5}}}, 'text.format', /of text.format is 5/,
+        'responses'],
+      [{logit_bias: {a: 1}}, 'logit_bias', /logit_bias has a token "a"/],
+      [{tools: [TOOL], tool_choice: 'sometimes'}, 'tool_choice', /tool_choice is "sometimes"/],
+    ])
+      await assert.rejects(ask(more, path), error => {
+        assert.deepEqual([error.status, error.param], [400, param]);
+        assert.match(error.message, text);
+        return true;
+      });
+  });
+  test('says that there is no model', () => {
+    for (const make of [createFetch, of => new Own({model: of})]) {
+      assert.throws(() => make(), {code: 'ARGUMENT', message: /the model is undefined/});
+      assert.throws(() => make(Promise.resolve(model)), {code: 'ARGUMENT', message: /await/});
+    }
+  });
 });
