@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "base/sized.h"
 #include "engine/context.h"
+#include "engine/sequence.h"
 #include "model/model.h"
 #include "turn/schedule_own.h"
 

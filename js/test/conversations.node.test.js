@@ -47,6 +47,20 @@ describe('20 conversations at the same time have their own texts', () => {
     });
 });
 
+test('an answer ends where the context is full, alone and with others', {timeout: 60_000}, async () => {
+  const options = {...CHATML, maxTokens: 2000};
+  for (const guesses of [undefined, 3]) {
+    const model = await load(tiny, {threads: 1, contextLength: 256, ...(guesses && {memory: 1000})});
+    const whole = await model.chat('Once', options), ends = [];
+    assert.equal(whole.finishReason, 'length');
+    assert.equal(whole.usage.promptTokens + whole.usage.completionTokens, 257);     // the last has no place
+    for (const answer of await Promise.all([1, 2, 3].map(() => model.conversation().chat('Once', options))))
+      ends.push([answer.text, answer.finishReason]);
+    assert.deepEqual(ends, ends.map(() => [whole.text, 'length']));
+    await model.dispose();
+  }
+});
+
 describe('one conversation', () => {
   let model;
   before(async () => { model = await load(tiny, {threads: 1, contextLength: 2048}); });
