@@ -23,7 +23,6 @@ export function refusalOf(error) {
   if (code === 'FULL') return new Refusal(400, 'context_length_exceeded', null, message, undefined, error);
   if (code === 'UNSUPPORTED')
     return new Refusal(400, 'unsupported_parameter', null, message, undefined, error);
-  if (code === 'BUSY') return new Refusal(503, 'busy', null, message, 'server_error', error);
   return new Refusal(500, null, null, message, 'server_error', error);
 }
 
