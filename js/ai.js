@@ -1,6 +1,6 @@
 /* A provider of the package `ai` (its specification v4) over a model in this page or process.
  * SPDX-License-Identifier: MIT */
-import {happenings, loaded, patiently} from './openai_answers.js';
+import {happenings, loaded} from './openai_answers.js';
 
 const FINISH = {stop: 'stop', length: 'length', tool_calls: 'tool-calls'};
 const PROVIDER = 'qsf';
@@ -171,7 +171,7 @@ class EmbeddingModel {
     const ids = await Promise.all(values.map(text =>
       this.#model.tokenize(text, {addSpecial: true, parseSpecial: true})));
     const options = {signal, ...providerOptions?.[PROVIDER]};
-    const vectors = await patiently(this.#model, () => this.#model.embed(ids, options));
+    const vectors = await this.#model.embed(ids, options);
     return {embeddings: vectors.map(vector => shortened([...vector], dimensions)),
       usage: {tokens: ids.flat().length},
       warnings: []};
@@ -192,7 +192,7 @@ class RerankingModel {
   }
   async doRerank({documents: {type, values}, query, topN, abortSignal: signal}) {
     const texts = type === 'text' ? values : values.map(value => JSON.stringify(value));
-    const ranked = await patiently(this.#model, () => this.#model.rerank(query, texts, {topN, signal}));
+    const ranked = await this.#model.rerank(query, texts, {topN, signal});
     return {ranking: ranked.map(({index, score}) => ({index, relevanceScore: score})), warnings: []};
   }
 }

@@ -6,6 +6,8 @@ import {QsfError} from './errors.js';
 /** Counts an answer while its parts arrive. One of several rounds is counted as a whole. */
 export class Tally {
   text = ''; end; message; messages; partial;
+  /** Why it was left, unless its reader left. */
+  left;
   /** Set before the answer begins: it is read as a whole, so that its parts are separated. */
   awaited = false;
   usage = {promptTokens: 0, cachedTokens: 0, completionTokens: 0};
@@ -40,7 +42,8 @@ export class Tally {
   whole() {
     const {end, text, finishReason, usage, timings: {promptMs, answerMs}} = this;
     const parts = this.message ? this.answered()
-      : {end, reasoning: '', text, toolCalls: [], messages: [{role: 'assistant', content: text}]};
+      : {end, reasoning: '', text, toolCalls: [],
+        messages: this.messages ?? [{role: 'assistant', content: text}]};
     const tokensPerSecond = answerMs ? usage.completionTokens / answerMs * 1e3 : 0;
     return {...parts, finishReason, usage: {...usage}, timings: {promptMs, answerMs, tokensPerSecond}};
   }
@@ -70,27 +73,31 @@ export function thenable(generator, tally) {
     settle?.(outcome);
   }
   const finished = () => (tally.end === undefined
-    ? {error: new QsfError('CANCELLED', 'the answer was not read to its end')}
+    ? {error: new QsfError('CANCELLED', tally.left ?? 'the answer was not read to its end')}
     : {value: iterable(tally.whole())});
-  for (const way of ['next', 'return', 'throw']) {
-    const step = generator[way].bind(generator);
-    generator[way] = async value => {
-      if (!begun) delete generator.then;
-      begun = true;
-      try {
-        const given = await step(value);
-        if (given.done) ended(finished());
-        return given;
-      } catch (error) {
-        ended({error});
-        throw error;
-      }
-    };
+  async function watched(step, value) {
+    try {
+      const given = await step(value);
+      if (given.done) ended(finished());
+      return given;
+    } catch (error) {
+      ended({error});
+      throw error;
+    }
   }
+  const steps = Object.fromEntries(['next', 'return', 'throw'].map(way =>
+    [way, generator[way].bind(generator)]));
+  for (const [way, step] of Object.entries(steps))
+    generator[way] = value => {
+      if (way === 'next' && !begun && !outcome) delete generator.then;
+      begun = true;
+      return watched(step, value);
+    };
+  /* Its own steps take no then() away: the answer can be awaited again meanwhile. */
   async function read() {
     if (begun) return;
     tally.awaited = true;
-    while (!(await generator.next()).done) { /* the tally keeps it */ }
+    while (!(await watched(steps.next)).done) { /* the tally keeps it */ }
   }
   return Object.defineProperties(generator, {...methods,
     usage: fact(() => ({...tally.usage})), finishReason: fact(() => tally.finishReason)});

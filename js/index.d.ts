@@ -20,9 +20,9 @@ type AsyncDispose = SymbolConstructor extends {readonly asyncDispose: infer S ex
 export type ErrorCode =
   | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
   | 'HTTP'       // a server's response
-  | 'BUSY'       // another answer of this model is running (see Model), or a cached file is in use
+  | 'BUSY'       // cache.delete(): the cached file is in use
   | 'WORKER'     // the engine's worker could not start, or ended unexpectedly
-  | 'DISPOSED';  // used after dispose()
+  | 'DISPOSED';  // used after dispose(), or under way then
 
 export declare class QsfError extends Error {
   constructor(code: ErrorCode, message: string, options?: {cause?: unknown});
@@ -368,7 +368,10 @@ export interface TemplateOptions {
   documents?: readonly object[];
   /** Additional variables of the template: `{enable_thinking: false}`. */
   chatTemplateKwargs?: Readonly<Record<string, unknown>>;
-  /** The answer continues the last message, which is not closed. Default false. */
+  /**
+   * The answer continues the last message, which is not closed. Its text is only what is new; the
+   * first of its `messages` is the whole message, which replaces the last one. Default false.
+   */
   continueFinalMessage?: boolean;
 }
 
@@ -401,7 +404,8 @@ type Apart = {tools: readonly object[]} | {onToolCall: NonNullable<ChatOptions['
   | {onReasoning: NonNullable<ChatOptions['onReasoning']>} | {onPart: NonNullable<ChatOptions['onPart']>};
 type Plain = {[name in 'tools' | 'onToolCall' | 'onReasoning' | 'onPart']?: undefined};
 
-/** What conversation() takes: options of its chats, which a call's own options replace. */
+/** What conversation() takes: options of its chats, which a call's own options replace. Its
+ * generate(), embed() and rerank() have only their own. */
 export interface ConversationOptions extends Omit<ChatOptions, 'signal'> {
   /** The first message, with the role "system". */
   system?: string;
@@ -413,7 +417,7 @@ export interface ConversationOptions extends Omit<ChatOptions, 'signal'> {
  * A conversation of its own, with what it has computed: a call computes only what is new. Its calls
  * have their turns in the order in which they begin; those of different conversations run at the
  * same time. An answer that is not read for 30 s is ended if another call of its conversation
- * waits, so do not wait for one in a callback of another.
+ * waits, and rejects with CANCELLED; so do not wait for one in a callback of another.
  *
  * Conversations that do not fit in memory together leave it and come back (`contextLength`,
  * `maxParallel`): 16 MB of them are kept as bytes, the rest in files, in the origin private file
@@ -428,14 +432,15 @@ export interface Conversation extends Record<AsyncDispose, () => Promise<void>> 
   chat(what: string | readonly Message[], options: ChatOptions & Apart): StreamedAnswer<Answer>;
   chat(what: string | readonly Message[], options?: ChatOptions & Plain): StreamedAnswer<EndReason>;
   chat(what: string | readonly Message[], options: ChatOptions): StreamedAnswer<Answer | EndReason>;
-  /** As Model.generate(); the messages stay. */
+  /** As Model.generate(); the messages stay. The options of conversation() do not apply. */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): StreamedAnswer<EndReason>;
   /** As the model's, each in its turn. */
   embed: Model['embed'];
   rerank: Model['rerank'];
   saveSession: Model['saveSession'];
   loadSession: Model['loadSession'];
-  /** Frees its memory after its last call. A conversation that nothing refers to is freed, too. */
+  /** Ends its calls, those that wait too, and frees its memory; they and later ones reject with
+   * code DISPOSED. A conversation that nothing refers to is freed, too. */
   dispose(): Promise<void>;
 }
 
@@ -466,7 +471,8 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   chat(messages: string | readonly Message[], options: ChatOptions): StreamedAnswer<Answer | EndReason>;
   /** A new conversation; it is in memory once it computes. */
   conversation(options?: ConversationOptions): Conversation;
-  /** Ends all answers that have begun, as if their loops were left. */
+  /** Ends all answers that have begun, as if their loops were left; `await` rejects with
+   * CANCELLED. */
   stop(): void;
   /** Plain text by default. addSpecial adds the tokens that the model's description asks for; with
    * parseSpecial "<|im_end|>" is its token. */

@@ -8,7 +8,7 @@ import {AIMessage, AIMessageChunk} from '@langchain/core/messages';
 import {ChatGenerationChunk} from '@langchain/core/outputs';
 import {convertToOpenAITool} from '@langchain/core/utils/function_calling';
 import {toJsonSchema} from '@langchain/core/utils/json_schema';
-import {happenings, patiently} from './openai_answers.js';
+import {happenings} from './openai_answers.js';
 import {optionNames} from './options.js';
 
 /* LangChain's own options of a call come with those of chat(). */
@@ -108,7 +108,7 @@ export class QsfEmbeddings extends Embeddings {
     this.#options = {pooling, normalize, adapters};
   }
   async embedDocuments(documents) {
-    const vectors = await patiently(this.#model, () => this.#model.embed(documents, this.#options));
+    const vectors = await this.#model.embed(documents, this.#options);
     return vectors.map(vector => [...vector]);
   }
   async embedQuery(document) { return (await this.embedDocuments([document]))[0]; }

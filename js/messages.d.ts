@@ -30,7 +30,8 @@ export interface Answer {
   readonly toolCalls: readonly AnsweredCall[];
   /** A call that the answer's end cut off: its arguments are the beginning of their JSON. */
   readonly partialCall?: AnsweredCall;
-  /** The messages to append to the conversation: the model's answers, and results of calls. */
+  /** The messages to append to the conversation: the model's answers, and results of calls. With
+   * `continueFinalMessage` the first one is the continued message, whole: it replaces the last. */
   readonly messages: readonly Message[];
 }
 
@@ -57,7 +58,7 @@ export interface WholeAnswer extends Answer, AsyncIterable<string> {
 /**
  * An answer: `for await` yields its text while it is generated, `await` gives the whole of it. It
  * starts with the first of these. It can also be awaited after the loop, without computing it
- * again, but not during the loop: an answer that is being read has no then().
+ * again, but not during the loop: an answer that a loop reads has no then().
  */
 export interface StreamedAnswer<R> extends AsyncGenerator<string, R, void>, Promise<WholeAnswer> {
   /** The tokens so far. */

@@ -124,7 +124,9 @@ class Callbacks {
   async over() { while (this.waiting) await Promise.all(this.#waiting); }
 }
 
-const LEFT = Symbol('left');
+/* Fails what its reader does not want any more: its generator ends, and does not throw. */
+class Left { constructor(why) { this.why = why; } }
+const LEFT = new Left(), STOPPED = new Left('model.stop() ended the answer');
 
 /* The messages of an answer, in order; but the first failure on this side comes before everything
  * that waits, and onFailure() is called at once: the reader may be busy. */
@@ -150,8 +152,9 @@ class Inbox {
   async take() {
     for (;;) {
       this.check();
-      this.#since = undefined;
-      if (this.#messages.length) return this.#messages.shift();
+      const [message] = this.#messages.splice(0, 1);
+      this.#since = this.#messages.length ? performance.now() : undefined;
+      if (message) return message;
       await new Promise(resolve => { this.#wake = resolve; });
       this.#wake = undefined;
     }
@@ -247,7 +250,11 @@ export class Model {
     options.toolRounds = onToolCall ? maxToolRounds : 0;
 
     const callbacks = new Callbacks(error => inbox.fail(error));
-    const abort = () => inbox.fail(signal.reason);
+    const abort = () => end(signal.reason);
+    const end = error => {      // also if the reader is busy
+      inbox.fail(error);
+      inbox.end();
+    };
     const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
     inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // ignored after the end of the turn
     let entered;
@@ -262,7 +269,7 @@ export class Model {
     };
     try {
       if (conversation) {
-        entered = conversation.enter({unread: () => inbox.unread, end() { inbox.fail(LEFT); inbox.end(); }});
+        entered = conversation.enter({unread: () => inbox.unread, end});
         await inbox.until(entered.before);
         Object.assign(what, conversation.what(), {conversation: conversation.number});
       }
@@ -298,7 +305,8 @@ export class Model {
         if (m.text) yield m.text;
       }
     } catch (error) {
-      if (error !== LEFT) throw error;
+      if (!(error instanceof Left)) throw error;
+      tally.left = error.why;
       return undefined;
     } finally {
       inbox.end();
@@ -319,7 +327,12 @@ export class Model {
     }, ++this.#conversations, options);
   }
   /** @type {import('./index.d.ts').Model['stop']} */
-  stop() { for (const inbox of [...this.#answers]) inbox.fail(LEFT); }
+  stop() {
+    for (const inbox of [...this.#answers]) {
+      inbox.fail(STOPPED);
+      inbox.end();              // a conversation does not wait for its reader
+    }
+  }
 
   #checked(call, given) {
     const options = checked(call, given);

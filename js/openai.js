@@ -1,7 +1,7 @@
 /* OpenAI's API over a model in this page or process: an object like that of the package `openai`,
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
-import {begun, chunkedChoice, happenings, loaded, patiently, usageJson, usageOf,
+import {begun, chunkedChoice, happenings, loaded, usageJson, usageOf,
   wholeChoice} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
@@ -107,7 +107,7 @@ class Server {
         `"encoding_format" is "${encoding}"; it must be float or base64`);
     const ids = await Promise.all(texts.map(text => (typeof text !== 'string' ? text
       : this.#model.tokenize(text, {addSpecial: true, parseSpecial: true}))));
-    const vectors = await patiently(this.#model, () => this.#model.embed(ids, {signal}));
+    const vectors = await this.#model.embed(ids, {signal});
     const tokens = ids.flat().length;
     return {object: 'list', data: vectors.map((vector, index) => ({object: 'embedding', index,
       embedding: written(shortened(vector, dimensions), encoding)})), model: this.#name,

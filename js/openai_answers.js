@@ -10,31 +10,6 @@ export function loaded(model) {
   return model;
 }
 
-/* What works here, by model: promises that never reject. */
-const working = new WeakMap();
-
-/** What work() promises. If other work of these files uses the model, it waits for that, and calls
- * work() again. */
-export async function patiently(model, work) {
-  const all = working.get(model) ?? working.set(model, new Set()).get(model);
-  for (;;) {
-    let end;
-    const over = new Promise(resolve => { end = resolve; });
-    all.add(over);
-    try {
-      return await work();
-    } catch (error) {
-      all.delete(over);
-      if (error.code !== 'BUSY' || !all.size) throw error;
-      end();
-      await Promise.race(all);
-    } finally {
-      all.delete(over);
-      end();
-    }
-  }
-}
-
 /**
  * What happens in an answer, in order: {token, logprob}, {part}, and at the end {whole}. It is
  * computed whether this is read or not; leaving the loop stops it.
@@ -47,13 +22,12 @@ export async function * happenings(model, call, prompt, options) {
     wake?.();
   };
   async function work() {
-    if (left) return;
     answer = model[call](prompt, {...options, onToken: (token, logprob) => put({token, logprob}),
       onPart: part => put({part})});
     while (!(await answer.next()).done) { /* onPart has the text */ }
     if (!left) put({whole: await answer});
   }
-  void patiently(model, work).catch(error => { failure = {error}; }).finally(() => {
+  void work().catch(error => { failure = {error}; }).finally(() => {
     over = true;
     wake?.();
   });

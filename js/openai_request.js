@@ -26,7 +26,6 @@ export function refusalOf(error, path = '') {
     return new Refusal(400, 'unsupported_parameter', param, message, undefined, error);
   if (code === 'CANCELLED') return new Refusal(499, 'cancelled', null, message, undefined, error);
   if (code === 'DISPOSED') return new Refusal(410, 'disposed', null, message, undefined, error);
-  if (code === 'BUSY') return new Refusal(503, 'busy', null, message, 'server_error', error);
   return new Refusal(500, null, null, message, 'server_error', error);
 }
 

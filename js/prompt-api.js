@@ -94,9 +94,8 @@ class Session extends EventTarget {
     for await (const {part, whole} of happenings(this.#model, 'chat', messages, options)) {
       if (part?.type === 'text') yield part.text;
       if (!whole) continue;
-      const [said, ...rest] = whole.messages, begun = continues && asked.pop();
-      this.#talk.push(...asked, begun ? {...said, content: begun.content + (said.content ?? '')} : said,
-        ...rest);
+      if (continues) asked.pop();       // the first message of the answer is all of it
+      this.#talk.push(...asked, ...whole.messages);
       this.#usage = whole.usage.promptTokens + whole.usage.completionTokens;
     }
     all.throwIfAborted();

@@ -17,6 +17,13 @@ import {bytesSource} from './source.js';
 import {Talks} from './talks.js';
 import {trialsOver} from './trials.js';
 
+/* The message that an answer continued, with the answer. */
+function continued(begun, said) {
+  const {content = ''} = begun, more = said.content ?? '';
+  return {...begun, ...said, role: begun.role,
+    content: Array.isArray(content) ? [...content, {type: 'text', text: more}] : (content ?? '') + more};
+}
+
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
 /* how long the end may take, with a GPU and without one */
@@ -254,9 +261,10 @@ export function serve(host) {
   }
 
   /* Answers a conversation, and again after each round of tool results. Returns the last answer and
-   * the messages that were added to the conversation. */
+   * the messages that were added to the conversation; the first may be one that it continued. */
   async function talk({messages, options}, answer, post) {
     const before = JSON.parse(messages), added = [];
+    const begun = options.continueFinalMessage ? before.at(-1) : undefined;
     for (let round = 0; ; round++) {
       // a required call was made in the first answer
       const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
@@ -264,7 +272,9 @@ export function serve(host) {
         options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round,
           continueFinalMessage: options.continueFinalMessage && !round}}, answer, post);
       const {end, message, text} = said, calls = message?.tool_calls;
-      added.push(message ?? {role: 'assistant', content: text});
+      const own = message ?? {role: 'assistant', content: text};
+      if (begun && !round) added.push(continued(before.pop(), own));
+      else added.push(own);
       if (!calls || round === options.toolRounds) return {...said, messages: added};
       const results = await new Promise(resolve => {
         answer.give = resolve;

@@ -2,10 +2,13 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {after, before, describe, test} from 'node:test';
+import {pathToFileURL} from 'node:url';
 import {setFlagsFromString} from 'node:v8';
 import {runInNewContext} from 'node:vm';
-import {load} from './tools.js';
+import {code, load, packaged} from './tools.js';
 import {random, tinyModel} from './tiny.js';
+
+const {UNREAD} = await import(pathToFileURL(packaged('conversations.js')));
 
 const tiny = tinyModel({context: 2048}), LONG = {temperature: 0, ignoreEnd: true, maxTokens: 24};
 const CHATML = {...LONG, template: 'chatml'};
@@ -120,8 +123,117 @@ describe('one conversation', () => {
     assert.equal(text, wanted[1][1]);
     assert.deepEqual(await model.embed('a'), vector);
     await talk.dispose();
-    await assert.rejects(read(talk.chat('x')), {code: 'ARGUMENT', message: /disposed of/});
+    await assert.rejects(read(talk.chat('x')), {code: 'DISPOSED', message: /disposed of/});
   });
+});
+
+describe('calls of a conversation that end early', () => {
+  let model;
+  const most = {...LONG, maxTokens: 400}, wait = ms => new Promise(resolve => setTimeout(resolve, ms));
+  before(async () => { model = await load(tiny, {threads: 1, contextLength: 2048}); });
+  after(() => model.dispose());
+  const shortly = async use => {
+    const kept = {...UNREAD};
+    Object.assign(UNREAD, {ms: 100, lookMs: 10});
+    try {
+      await use();
+    } finally {
+      Object.assign(UNREAD, kept);
+    }
+  };
+
+  test('an answer that is not read is ended by the next call', {timeout: 20_000}, () => shortly(async () => {
+    const talk = model.conversation(CHATML);
+    for (const maxTokens of [4, 400]) {         // all of it has arrived, or has not
+      const unread = talk.generate('Once', {...LONG, maxTokens}), other = talk.generate('Once', most);
+      await unread.next();
+      await wait(50);
+      const begins = other.next(), text = read(talk.chat('x'));
+      await begins;
+      assert.ok(await text);
+      for (const answer of [unread, other]) {
+        await assert.rejects(read(answer), code('CANCELLED', /not read for 0\.1 s, while another call/));
+        await assert.rejects(answer, code('CANCELLED', /not read for/));
+      }
+    }
+  }));
+  test('an answer that is not read keeps its turn if no call waits', () => shortly(async () => {
+    const answer = model.conversation(CHATML).generate('Once', LONG), {value} = await answer.next();
+    await wait(200);
+    assert.equal(value + await read(answer), await read(model.generate('Once', LONG)));
+  }));
+  test('a signal and stop() free the conversation of an answer that is not read', async () => {
+    const talk = model.conversation(CHATML), stop = new AbortController(), reason = new Error('enough');
+    const one = talk.generate('Once', {...most, signal: stop.signal});
+    await one.next();
+    stop.abort(reason);
+    const other = talk.generate('Once', most);
+    await other.next();
+    model.stop();
+    assert.ok(await read(talk.chat('x')));
+    await assert.rejects(read(one), reason);
+    assert.equal(await read(other), '');
+    await assert.rejects(other, code('CANCELLED', /^model\.stop\(\) ended the answer$/));
+    const awaited = model.generate('Once', most).catch(error => error);
+    await wait(20);
+    model.stop();
+    assert.match((await awaited).message, /^model\.stop\(\)/);
+  });
+  test('dispose() ends all of them, and refuses later ones', {timeout: 20_000}, async () => {
+    const gone = code('DISPOSED', /^the conversation has been disposed of$/);
+    const talk = model.conversation(CHATML);
+    const bytes = await model.saveSession();
+    const running = talk.chat('x', most), later = talk.chat('z');
+    await running.next();
+    const others = [read(talk.chat('y')), talk.embed('a'), talk.saveSession()].map(call =>
+      assert.rejects(call, gone));
+    await talk.dispose();
+    await Promise.all(others);
+    await assert.rejects(read(running), gone);
+    for (const call of [() => later, () => talk.chat('x'), () => talk.generate('x'), () => talk.embed('a'),
+      () => talk.rerank('a', ['b']), () => talk.saveSession(), () => talk.loadSession(bytes)])
+      await assert.rejects(call(), gone);
+    await talk.dispose();
+    assert.deepEqual(talk.messages, []);
+    const fresh = model.conversation({...CHATML, system: 'Be brief.'});
+    assert.equal(await read(fresh.chat(said(0)[0])), wanted[0][0]);
+  });
+  test('a signal ends embed() and rerank() that wait', {timeout: 20_000}, async () => {
+    const talk = model.conversation(CHATML), reason = new Error('enough'), stop = new AbortController();
+    const running = talk.generate('Once', LONG), {signal} = stop, {value} = await running.next();
+    const calls = [talk.embed('a', {signal}), talk.rerank('a', ['b'], {signal})];
+    const over = Promise.all(calls.map(call => assert.rejects(call, reason)));
+    const next = talk.embed('a');
+    stop.abort(reason);
+    await over;
+    await assert.rejects(talk.embed('a', {signal}), reason);
+    await assert.rejects(talk.embed('a', {signal: 1}), code('ARGUMENT', /^signal is 1; it must be an/));
+    assert.equal(value + await read(running), await read(model.generate('Once', LONG)));
+    assert.deepEqual(await next, await model.embed('a'));
+  });
+  test('a continued message stays one', async () => {
+    const talk = model.conversation(CHATML), begun = {role: 'assistant', content: 'So'};
+    const text = await read(talk.chat([{role: 'user', content: 'x'}, begun], {continueFinalMessage: true}));
+    assert.deepEqual(talk.messages,
+      [{role: 'user', content: 'x'}, {role: 'assistant', content: `So${text}`}]);
+    assert.ok(await read(talk.chat('y')));
+    assert.equal(talk.messages.length, 4);
+  });
+});
+
+test('conversation() refuses what is not its own', async () => {
+  const model = await load(tiny, {threads: 1});
+  for (const [options, message] of [
+    ['text', /^the options of conversation\(\) are "text"; it must be an object/],
+    [null, /are null; it must/], [[{role: 'user', content: 'x'}], /are a list of 1; it must/],
+    [{messages: 'x'}, /^messages is "x"; it must be a list of/], [{messages: null}, /^messages is null; /],
+    [{system: 5}, /^system is 5; it must be a string/],
+    [{signal: new AbortController().signal}, /^signal is not an option of conversation\(\); give it to chat/],
+    [{maxTokens: '5'}, /^maxTokens is "5"/]])
+    assert.throws(() => model.conversation(options), code('ARGUMENT', message));
+  assert.deepEqual(model.conversation({signal: undefined, system: 'x'}).messages,
+    [{role: 'system', content: 'x'}]);
+  await model.dispose();
 });
 
 test('stop() ends what has begun', async () => {

@@ -97,6 +97,19 @@ describe('await', () => {
     await never.return();
     await assert.rejects(never, code('CANCELLED'));
   });
+  test('is whole while the answer is read by then(), catch() or race()', async () => {
+    const {text} = await ask(), pause = ms => new Promise(resolve => setTimeout(resolve, ms));
+    for (const begin of [a => a.catch(() => {}), a => a.then(() => {}), a => Promise.race([a, 1]),
+      a => a.finally(() => {})]) {
+      const answer = ask();
+      void begin(answer);
+      await pause(5);
+      assert.equal((await answer).text, text);
+      assert.equal((await answer).text, text);
+      assert.deepEqual(await answer.next(), {done: true, value: undefined});
+      assert.equal((await answer).text, text);
+    }
+  });
   test('a promise of an answer is the whole answer', async () => {
     const [one, two] = await Promise.all([ask(), Promise.resolve('other')]);
     assert.equal(one.finishReason, 'length');
@@ -160,8 +173,23 @@ describe('messages', () => {
     const begun = [...QUESTION, {role: 'assistant', content: 'The capital of'}];
     const {text, messages} = await smol.chat(begun, {...cold, continueFinalMessage: true});
     assert.match(text, /^ France is Paris/);
-    assert.deepEqual(messages, [{role: 'assistant', content: text}]);
+    assert.deepEqual(messages, [{role: 'assistant', content: `The capital of${text}`}]);
     assert.match(await smol.render(begun, {continueFinalMessage: true}), /The capital of$/);
+  });
+  test('a continued message is one in every kind of answer', async () => {
+    const more = {...cold, maxTokens: 3, continueFinalMessage: true};
+    const parts = [{type: 'text', text: 'The capital of'}];
+    for (const content of ['The capital of', parts, ['The capital', ' of']]) {
+      const begun = [...QUESTION, {role: 'assistant', content}];
+      const whole = text => (Array.isArray(content) ? [...content, {type: 'text', text}] : content + text);
+      const answer = smol.chat(begun, more), {text} = await collect(answer);
+      assert.deepEqual((await answer).messages, [{role: 'assistant', content: whole(text)}]);
+      const {reason} = await collect(smol.chat(begun, {...more, onPart() {}}));
+      assert.deepEqual(reason.messages, [{role: 'assistant', content: whole(text)}]);
+      const talk = smol.conversation(more);
+      await talk.chat(begun);
+      assert.deepEqual(talk.messages, [...QUESTION, {role: 'assistant', content: whole(text)}]);
+    }
   });
   test('OpenAI\'s call of a custom tool is one of a function', async () => {
     const talk = call => smol.render([...QUESTION, {role: 'assistant', content: null, tool_calls: [call]},
