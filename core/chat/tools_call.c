@@ -73,7 +73,7 @@ bool qsf_ta_read_arguments(qsf_tool_answer *a)
 
 /* ---- after a call ---- */
 
-/* If the answer ends inside this mark, that part of it is no text. */
+/* If the answer ends inside this mark, that part of it is not text. */
 static void ta_end_inside(qsf_tool_answer *a, qsf_tool_text which)
 {
     const char *mark = ta_form(a, which);
