@@ -17,11 +17,11 @@ const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate
 
 const FIRST_PAGES = 64;
 const YIELD_MS = 12;
-/* Answers in a batch. By default one if memory is limited, since each needs room for its logits, or
- * if batches change results. */
+/* Answers in a batch. By default one if memory is limited, since each needs room for its logits, if
+ * each would have a window of its own, or if batches change results. */
 const PARALLEL = 8;
-const parallel = ({maxParallel, memory, earlyExit, kvHeavy, kvMayDrop, batch}) =>
-  Math.min(batch, maxParallel || (memory || earlyExit || kvHeavy || kvMayDrop ? 1 : PARALLEL));
+const parallel = ({maxParallel, memory, earlyExit, kvWindow, kvHeavy, kvMayDrop, batch}) =>
+  Math.min(batch, maxParallel || (memory || earlyExit || kvWindow || kvHeavy || kvMayDrop ? 1 : PARALLEL));
 const TRIAL_MS = 50;
 
 /* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */

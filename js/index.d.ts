@@ -58,9 +58,9 @@ export interface LoadOptions {
   contextLength?: number;
   /**
    * Answers that are computed together, token by token; others wait until one of these has ended or
-   * its reader is slower than the engine. 0: 8, or 1 with `memory`, `kvHeavy`, `kvMayDrop` or
-   * `earlyExit`, which make batches costly or change results with them. A whole number from 0 to
-   * 256; default 0.
+   * its reader is slower than the engine. 0: 8, or 1 with `memory`, `kvWindow`, `kvHeavy`,
+   * `kvMayDrop` or `earlyExit`, which make batches costly or change results with them. A whole
+   * number from 0 to 256; default 0.
    */
   maxParallel?: number;
   /** Rows of a prompt that are computed at once. A whole number from 1 to 65536; default 256. */
