@@ -31,7 +31,8 @@ cp "$build/js/"* "$build/pack/"
 node - "$build/pack/package.json" "$repository" <<'END'
 const fs = require('fs'), path = require('path');
 const [file, repository] = process.argv.slice(2), about = JSON.parse(fs.readFileSync(file, 'utf8'));
-const url = repository.replace(/^git@([^:]+):/, 'https://$1/').replace(/:\/\/[^/]*@/, '://').replace(/\.git$/, '');
+const url = repository.replace(/^git@([^:]+):/, 'https://$1/').replace(/:\/\/[^/]*@/, '://')
+  .replace(/\.git$/, '');
 if (url) Object.assign(about, {homepage: `${url}#readme`, bugs: {url: `${url}/issues`},
   repository: {type: 'git', url: `git+${url}.git`, directory: 'js'}});
 const named = [...Object.values(about.exports).flatMap(e => typeof e === 'string' ? e : Object.values(e)),

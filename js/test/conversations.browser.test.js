@@ -381,7 +381,7 @@ test('the page is German for who reads German, and in the language that is chose
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
 });
 
-test('speech goes in and out, where it stays on the device', async t => {
+test('speech goes in and out if it stays on the device', async t => {
   const tab = await open(browser, {mounts: [['/sub/page/js/browser.js', engine]]}), {page: first,
     person} = tab;
   t.after(() => tab.close());

@@ -165,7 +165,7 @@ describe('messages', () => {
     assert.equal(text, (await smol.chat(QUESTION, cold)).text);
     assert.equal(await smol.render('Hi'), await smol.render([{role: 'user', content: 'Hi'}]));
   });
-  test('a developer is the system where the template knows none', async () => {
+  test('a developer is the system if the template has no such role', async () => {
     const rendered = role => smol.render([{role, content: 'Be brief.'}, ...QUESTION]);
     assert.equal(await rendered('developer'), await rendered('system'));
   });
