@@ -1,6 +1,7 @@
 /* OpenAI's /v1/responses: text and tools, whole and as events, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
-import {begun, chatLogprob, described, happenings, inputOf} from './openai_answers.js';
+import {begun, happenings} from './apis.js';
+import {chatLogprob, described, inputOf} from './openai_answers.js';
 import {contentOf, inputMessages, logprobsOf, optionsOf, refuse, templateOf,
   toolsOf} from './openai_request.js';
 

@@ -1,7 +1,7 @@
 /* The Prompt API of browsers (Chrome's LanguageModel) over a model of this package, for browsers
  * without it.
  * SPDX-License-Identifier: MIT */
-import {happenings} from './openai_answers.js';
+import {happenings, streamed} from './apis.js';
 
 const TOP_K = 40, MOST_TOP_K = 128, TEMPERATURE = 0.7, MOST_TEMPERATURE = 2;
 /* What is left for an answer when old turns are dropped: this part of the context. */
@@ -119,20 +119,7 @@ class Session extends EventTarget {
     for await (const part of this.#inTurn(input, options)) text += part;
     return text;
   }
-  promptStreaming(input, options) {
-    const parts = this.#inTurn(input, options);
-    return new ReadableStream({
-      async pull(controller) {
-        try {
-          const {done, value} = await parts.next();
-          return done ? controller.close() : controller.enqueue(value);
-        } catch (failure) {
-          return controller.error(failure);
-        }
-      },
-      cancel: () => parts.return(),
-    });
-  }
+  promptStreaming(input, options) { return streamed(this.#inTurn(input, options)); }
   async append(input, {signal} = {}) {
     this.#alive();
     signal?.throwIfAborted();
