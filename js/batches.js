@@ -127,7 +127,7 @@ export class Batches {
         await this.#jobs.shift()();
         continue;
       }
-      if (this.active > 1) await breathe();     // to the others
+      if (this.#entries.size < this.active) await breathe();    // the others may come
       await this.#round();
     }
     this.#loops = false;
@@ -138,11 +138,25 @@ export class Batches {
       entry.reject(error);
     }
   }
+  /* Entries of conversations that have not left for others, at most a batch of them. */
+  #free() {
+    const free = [];
+    for (const entry of this.#entries.values()) {
+      if (free.length === this.#parallel) break;
+      if (!this.#held.has(entry.conversation)) free.push(entry);
+    }
+    return free;
+  }
   async #round() {
-    const free = () => [...this.#entries.values()].filter(({conversation}) => !this.#held.has(conversation));
-    for (let n = 0; !free().length && n < TURNS; n++) await breathe();  // the others may be on their way
-    if (!free().length) this.#held.clear();
-    const list = free().slice(0, this.#parallel);
+    let list = this.#free();
+    for (let n = 0; !list.length && n < TURNS; n++) {
+      await breathe();          // the others may be on their way
+      list = this.#free();
+    }
+    if (!list.length) {
+      this.#held.clear();
+      list = this.#free();
+    }
     for (const entry of list) {
       const {conversation} = entry, others = list.some(one => one !== entry && one.conversation.isSeated);
       try {
