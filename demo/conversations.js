@@ -55,7 +55,7 @@ export class Conversations {
     if (over) $('new').focus();
     else if (!is && focus && !WIDE.matches) $('menu').focus();
   }
-  /** Where there is room, the list is shown from the first conversation on. */
+  /** On a wide screen the list opens with the first conversation. */
   appear() {
     if (WIDE.matches && !this.#appeared) this.show(true, false);
     this.#appeared ||= WIDE.matches;

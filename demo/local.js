@@ -209,7 +209,7 @@ function drawOffer() {
   $('go').disabled = !offered || !usable;
   if (!offered) $('advanced').open = true;
 }
-/* Another model is to be chosen: where that is done. */
+/* Lets the user choose another model: opens the list and focuses a field of it. */
 function another(field = $('choose').querySelector('input:checked')) {
   $('advanced').open = true;
   field?.focus();

@@ -148,7 +148,7 @@ function stream(events, signal) {
   });
 }
 
-/* Errors that another try may not have. */
+/* Codes of errors that may not occur again. */
 const MAY_PASS = ['HTTP', 'IO'];
 
 /** @type {import('./openai.d.ts').createFetch} */
@@ -182,7 +182,7 @@ function parsed(text) {
   }
 }
 
-/* ---- without it ---- */
+/* ---- without the package openai ---- */
 export class APIError extends Error {
   constructor({status, body: {error}, cause}) {
     super(`${status} ${error.message}`, {cause});

@@ -4,7 +4,7 @@
 /* ---- log probabilities ---- */
 const rounded = x => (Number.isFinite(x) ? Math.round(x * 1e6) / 1e6 : -9999);
 const chatToken = ({token, logprob, bytes}) => ({token, logprob: rounded(logprob), bytes});
-/* A token that a grammar forced was not asked of the model: under the grammar it is certain. */
+/* A token that a grammar forces is not computed by the model: under the grammar it is certain. */
 export const chatLogprob = (logprob, forced) => ({...chatToken(logprob ?? forced),
   top_logprobs: (logprob?.topLogprobs ?? []).map(chatToken)});
 const utf8 = bytes => {
@@ -15,7 +15,7 @@ const utf8 = bytes => {
   }
 };
 
-/* The lists of completions, of the tokens that no chunk has told yet. */
+/* The lists of a completion's log probabilities, of the tokens that no chunk has reported yet. */
 class Lists {
   at = 0; tokens = [];
   take(logprob) { this.tokens.push(logprob); }
@@ -46,7 +46,7 @@ class Content {
   }
 }
 
-/** A token's description where it has no log probability. */
+/** Describes a token that has no log probability. */
 export async function described(model, token) {
   const text = await model.detokenize([token], {special: true});
   return {id: token, token: text, logprob: 0, bytes: [...new TextEncoder().encode(text)], topLogprobs: []};
@@ -86,7 +86,7 @@ export async function wholeChoice(asked, index, happens) {
   ...finish}};
 }
 
-/* A call's parts as chunks' deltas. A custom tool's input is told when it is whole. */
+/* A call's parts as chunks' deltas. A custom tool's input is reported once it is complete. */
 class Calls {
   #custom; #open = []; #number = 0;
   constructor(custom) { this.#custom = custom; }

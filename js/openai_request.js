@@ -1,7 +1,7 @@
 /* Requests of OpenAI's API as calls of a model: the fields that qsf-serve knows, with its errors.
  * SPDX-License-Identifier: MIT */
 
-/** An error as the API has it. */
+/** An error in the API's form. */
 export class Refusal extends Error {
   constructor(status, code, param, message, type = 'invalid_request_error', cause = undefined) {
     super(message, {cause});
@@ -15,8 +15,8 @@ export const wrong = (name, must, v) =>
   refuse('invalid_type', name, `"${name}" must be ${must}, not ${v === undefined ? 'missing' : kind(v)}`);
 const missing = name => refuse('missing_required_parameter', name, `"${name}" is missing`);
 
-/** What a model's error is to a client. Clients repeat requests that gave 408, 409, 429 or 500 and
- * more: an answer that was stopped, or a model that is gone, must not be one of these. */
+/** A model's error as the API's. Clients repeat requests that failed with 408, 409, 429 or 500 and
+ * above: an answer that was stopped, or a model that is gone, must not have one of these. */
 export function refusalOf(error, path = '') {
   if (error instanceof Refusal) return error;
   const {code} = error, {message, param} = inTheirWords(String(error.message), path);
@@ -81,7 +81,7 @@ function inTheirWords(text, path) {
   return {message: text.replace(OURS, own),
     param: first ? own(first) : start && Object.hasOwn(FIELDS, start) ? start : null};
 }
-/* Their defaults in OpenAI's API, where they are not ours. */
+/* The defaults of OpenAI's API that differ from ours. */
 const DEFAULTS = {temperature: 1, topP: 1, topK: 0, maxTokens: Infinity};
 const FOR_CHATS = ['parallel_tool_calls', 'continue_final_message', 'reasoning_budget'];
 
@@ -143,7 +143,7 @@ export function toolsOf({tools, tool_choice: choice}) {
   for (const [i, tool] of (tools ?? []).entries()) {
     const inner = tool?.function ?? tool?.custom ?? tool;
     if (kind(tool) !== 'object') refuse('invalid_value', 'tools', `tools[${i}] must be an object`);
-    if (!['function', 'custom', undefined].includes(tool.type)) continue;       // one that a server would run
+    if (!['function', 'custom', undefined].includes(tool.type)) continue;       // a server's own tool
     if (typeof inner.name !== 'string' || inner.name === '')
       refuse('invalid_value', 'tools', `tools[${i}] has to have a name, of at most 256 bytes`);
     if (tool.type === 'custom') names.add(inner.name);

@@ -19,7 +19,7 @@ const ASKED = {tools: [], metadata: {}, instructions: null, max_output_tokens: n
   background: false, user: null, service_tier: 'default', max_tool_calls: null, prompt_cache_key: null,
   safety_identifier: null};
 
-/* A response while it is made: its items, and their events. */
+/* A response while it is generated: its items, and their events. */
 class Response {
   items = []; whole; #head; #custom; #number = 0; #logprobs = []; #told = 0;
   constructor(head, custom) {
