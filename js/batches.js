@@ -6,7 +6,8 @@ import {QsfError} from './errors.js';
 import {E_FULL, OK, PENDING, WAITING} from './names.js';
 
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
-const YIELD_MS = 12;            /* the longest that a message waits, apart from the computation of a layer */
+/** The longest that a message waits, apart from the computation of a layer. */
+export const YIELD_MS = 12;
 const TURNS = 20;               /* of the event loop, before conversations come back for slow readers */
 
 /* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */

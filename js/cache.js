@@ -125,8 +125,8 @@ export function cacheOver(backend, key, env = {}) {
       if (isName(url))
         return (await over()).validateAll(await named(url, {hubUrl, env}), {...options,
           headers: authorized(own, env)});
-      return (await over()).validate(resolve(url), cacheUrl(resolve(url), ignoreQuery), {...options,
-        headers: own});
+      const full = resolve(url);
+      return (await over()).validate(full, cacheUrl(full, ignoreQuery), {...options, headers: own});
     },
     async delete(url, {ignoreQuery, hubUrl} = {}) {
       if (url === undefined) return (await over()).delete();

@@ -1,7 +1,7 @@
 /* A model in a module: which module runs, with which threads; the model's description, memory and
  * statistics. Runs in the engine's worker; its parts are memory.js, transport.js, conversation.js.
  * SPDX-License-Identifier: MIT */
-import {Batches} from './batches.js';
+import {Batches, YIELD_MS} from './batches.js';
 import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
 import {lively, nameOf} from './gpu_choice.js';
@@ -16,7 +16,6 @@ import {figuresOf, slower} from './trials.js';
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
 const FIRST_PAGES = 64;
-const YIELD_MS = 12;
 /* Answers in a batch. By default one if memory is limited, since each needs room for its logits, if
  * each would have a window of its own, or if batches change results. */
 const PARALLEL = 8;

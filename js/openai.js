@@ -2,13 +2,10 @@
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
 import {begun, embedded, happenings, loaded} from './apis.js';
-import {chunkedChoice, usageJson, usageOf, wholeChoice} from './openai_answers.js';
+import {chunkedChoice, newId, now, usageJson, usageOf, wholeChoice} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
 import {Responses} from './openai_responses.js';
-
-const now = () => Math.floor(Date.now() / 1000);
-const id = prefix => `${prefix}-${crypto.randomUUID().replaceAll('-', '')}`;
 
 /** The API as functions of a path and a body. */
 class Server {
@@ -57,7 +54,7 @@ class Server {
       prompt,
       asked: {...asked, echo: body.echo && !chats && typeof prompt === 'string' ? prompt : ''},
       options: options.seed === undefined ? options : {...options, seed: (options.seed + k) % 2 ** 53}})));
-    const head = {id: id(chats ? 'chatcmpl' : 'cmpl'),
+    const head = {id: newId(chats ? 'chatcmpl-' : 'cmpl-'),
       object: chats ? 'chat.completion' : 'text_completion', created: now(), model: this.#name};
     const happens = ({prompt, options: how}) => happenings(this.#model, chats ? 'chat' : 'generate', prompt,
       how);

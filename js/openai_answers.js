@@ -1,6 +1,10 @@
 /* Answers of OpenAI's chat and completions, whole and as chunks, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
 
+/** Seconds since 1970. */
+export const now = () => Math.floor(Date.now() / 1000);
+export const newId = prefix => `${prefix}${crypto.randomUUID().replaceAll('-', '')}`;
+
 /* ---- log probabilities ---- */
 const rounded = x => (Number.isFinite(x) ? Math.round(x * 1e6) / 1e6 : -9999);
 const chatToken = ({token, logprob, bytes}) => ({token, logprob: rounded(logprob), bytes});

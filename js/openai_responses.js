@@ -1,7 +1,7 @@
 /* OpenAI's /v1/responses: text and tools, whole and as events, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
 import {begun, happenings} from './apis.js';
-import {chatLogprob, described, inputOf} from './openai_answers.js';
+import {chatLogprob, described, inputOf, newId, now} from './openai_answers.js';
 import {contentOf, inputMessages, logprobsOf, optionsOf, refuse, templateOf,
   toolsOf} from './openai_request.js';
 
@@ -147,8 +147,7 @@ export class Responses {
       tool_choice: typeof toolChoice === 'string' ? toolChoice : {type: 'function',
         name: toolChoice.function.name},
       top_p: options.topP};
-    const response = new Response({id: `resp_${crypto.randomUUID().replaceAll('-', '')}`,
-      created_at: Math.floor(Date.now() / 1000), model: this.#name,
+    const response = new Response({id: newId('resp_'), created_at: now(), model: this.#name,
       settings: [before, {...asked, store: body.store ?? true, top_logprobs: options.topLogprobs ?? 0}]},
         tools.custom);
     const all = happenings(this.#model, 'chat', [...system, ...messages],
