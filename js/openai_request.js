@@ -219,10 +219,6 @@ export function inputMessages(input, where = 'input') {
   if (typeof input === 'string') return [{role: 'user', content: input}];
   if (!Array.isArray(input)) wrong(where, 'a list of messages', input);
   const all = [];
-  const assistant = () => {
-    if (all.at(-1)?.role !== 'assistant' || all.at(-1).content) all.push({role: 'assistant', content: null});
-    return all.at(-1);
-  };
   for (const [i, item] of input.entries()) {
     const place = `${where}[${i}]`, type = item?.type ?? 'message';
     if (kind(item) !== 'object') wrong(place, 'an object', item);
@@ -238,8 +234,8 @@ export function inputMessages(input, where = 'input') {
     } else if (CALLS[type]) {
       const call = type === 'function_call' ? {name: item.name, arguments: item.arguments || '{}'}
         : {name: item.name, input: item.input};
-      const last = all.at(-1)?.role === 'assistant' ? all.at(-1) : assistant();
-      (last.tool_calls ??= []).push({id: item.call_id, type: CALLS[type], [CALLS[type]]: call});
+      if (all.at(-1)?.role !== 'assistant') all.push({role: 'assistant', content: null});
+      (all.at(-1).tool_calls ??= []).push({id: item.call_id, type: CALLS[type], [CALLS[type]]: call});
     } else if (type.endsWith('_output')) {
       all.push({role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output,
         `${place}.output`)});
