@@ -188,7 +188,7 @@ export class Engine {
       weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv, gpuLayers,
       gpuMemory]);
   }
-  /* The GPU that was chosen, unless a trial that was kept speaks against it. */
+  /* The GPU that was chosen, unless the stored result of a trial is that it is slower. */
   async #begun(options, trials) {
     if (options.device === 'auto') {
       const key = this.#trialKey(options), keeps = options.cache !== false;
@@ -201,7 +201,7 @@ export class Engine {
     return this.#move(options);
   }
   /** For device: 'auto', once the file can be read: a trial shows whether the GPU is worth its
-   * layers, unless the result of one was kept. stop: see serve.js. */
+   * layers, unless a result is stored. stop: see serve.js. */
   async decide(stop) {
     if (!this.#side || !this.#trial || this.#trial.figures) return;
     const {key, keeps, trials} = this.#trial, {name} = this.#device;
