@@ -160,8 +160,7 @@ int32_t qsf_flat_answer_begin(uint32_t answer)
     flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
     qsf_status st = qsf_flat_claim(&a->o, v);
     if (st) return (int32_t)st;         /* the answer before this one continues */
-    if (v->seq < 0) return (int32_t)qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the conversation has no sequence: "
-                                                  "qsf_flat_conversation_seat");
+    if ((st = qsf_flat_seated(&a->o, v))) return (int32_t)st;
     qsf_flat_conversation_share(v);
     st = answer_turn_begin(a, v);
     v->answer = st ? NULL : a;

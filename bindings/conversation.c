@@ -18,13 +18,21 @@ static void conversation_done(flat_object *o)
     }
 }
 
+/* NULL: it has been freed, which is then the conversation's error. */
+static qsf_adapter *adapter_of(flat_conversation *v, uint32_t handle)
+{
+    const flat_adapter *a = qsf_flat_at(handle, FLAT_ADAPTER);
+    if (a && a->adapter) return a->adapter;
+    qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "an adapter has been freed");
+    return NULL;
+}
+
 static qsf_status adapters_set(flat_context *c, flat_conversation *v)
 {
     qsf_adapter_use uses[FLAT_ADAPTERS];
     for (size_t i = 0; i < v->n_adapters; i++) {
-        const flat_adapter *a = qsf_flat_at(v->adapters[i], FLAT_ADAPTER);
-        if (!a || !a->adapter) return qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "an adapter has been freed");
-        uses[i] = (qsf_adapter_use){ a->adapter, v->scales[i] };
+        uses[i] = (qsf_adapter_use){ adapter_of(v, v->adapters[i]), v->scales[i] };
+        if (!uses[i].adapter) return QSF_E_ARGUMENT;
     }
     return qsf_flat_said(&v->o, qsf_seq_set_adapters(c->context, v->seq, uses, v->n_adapters));
 }
@@ -45,7 +53,7 @@ static qsf_status conversation_sit(flat_context *c, flat_conversation *v)
     return QSF_OK;
 }
 
-static void conversation_sits(flat_context *c, flat_conversation *v)
+static void conversation_seated(flat_context *c, flat_conversation *v)
 {
     c->seqs[v->seq] = v;
     qsf_schedule_use(c->schedule, v->seq, QSF_SEQ_KEPT, 0);
@@ -55,7 +63,7 @@ static qsf_status conversation_start(flat_context *c, flat_conversation *v)
 {
     qsf_status st = conversation_sit(c, v);
     if (!st) st = qsf_turn_new(c->context, v->seq, &v->turn, &v->o.error);
-    if (!st) conversation_sits(c, v);
+    if (!st) conversation_seated(c, v);
     return st;
 }
 
@@ -88,6 +96,12 @@ static flat_conversation *conversation_at(uint32_t handle)
 
 /* ---- its sequence ---- */
 
+qsf_status qsf_flat_seated(flat_object *o, const flat_conversation *v)
+{
+    return v->seq >= 0 ? QSF_OK : qsf_flat_fail(o, QSF_E_ARGUMENT, "the conversation has no sequence: "
+                                                "qsf_flat_conversation_seat");
+}
+
 int32_t qsf_flat_conversation_seat(uint32_t conversation)
 {
     flat_conversation *v = conversation_at(conversation);
@@ -101,7 +115,7 @@ int32_t qsf_flat_conversation_seat(uint32_t conversation)
     if (!st && (st = adapters_set(c, v))) v->seq = -1;
     if (st) return (int32_t)st;
     qsf_turn_move(v->turn, v->seq);
-    conversation_sits(c, v);
+    conversation_seated(c, v);
     return QSF_OK;
 }
 
@@ -157,8 +171,8 @@ void qsf_flat_conversation_share(flat_conversation *v)
 
 /* ---- prompts ---- */
 
-/* Ends its answer, whose reader is about to change. */
-static qsf_status conversation_leave(flat_conversation *v)
+/* Ends its answer, before what reads it changes. */
+static qsf_status conversation_end(flat_conversation *v)
 {
     const qsf_status st = v->answer ? qsf_flat_claim(&v->o, v) : QSF_OK;
     if (!st) v->answer = NULL;
@@ -178,7 +192,7 @@ int32_t qsf_flat_conversation_chat(uint32_t conversation, const char *options)
     qsf_conversation *talk = NULL;
     if (!v) return QSF_E_ARGUMENT;
     qsf_status st = conversation_make(v, options, &talk);
-    if (!st) st = conversation_leave(v);
+    if (!st) st = conversation_end(v);
     qsf_conversation *old = st ? talk : v->talk;
     if (!st) v->talk = talk;
     qsf_conversation_free(old);
@@ -192,7 +206,7 @@ int32_t qsf_flat_conversation_split(uint32_t conversation, const char *options, 
     flat_asked asked;
     qsf_answer_options o;
     if (!v) return QSF_E_ARGUMENT;
-    qsf_status st = conversation_leave(v);
+    qsf_status st = conversation_end(v);
     if (!st) st = qsf_flat_options(&v->o, options, &asked, NULL, NULL);
     if (st) return (int32_t)st;
     qsf_answer_defaults(&o);
@@ -256,11 +270,7 @@ int32_t qsf_flat_conversation_adapt(uint32_t conversation, const uint32_t *adapt
     if (!v) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&v->o, FLAT_CONTEXT);
     if (n > FLAT_ADAPTERS) return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "at most 8 adapters at once");
-    for (size_t i = 0; i < n; i++) {
-        const flat_adapter *a = qsf_flat_at(adapters[i], FLAT_ADAPTER);
-        if (!a || !a->adapter) return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT,
-                                                             "an adapter has been freed");
-    }
+    for (size_t i = 0; i < n; i++) if (!adapter_of(v, adapters[i])) return QSF_E_ARGUMENT;
     qsf_status st = qsf_flat_claim(&v->o, v);
     if (st) return (int32_t)st;
     v->n_adapters = n;

@@ -82,9 +82,7 @@ int32_t qsf_flat_embedding_begin(uint32_t embedding, const int32_t *ids, const s
     embedding_cancel(&e->o);
     qsf_status st = e->in ? qsf_flat_may_step(&e->o, e->in) : QSF_OK;
     if (!st) st = qsf_flat_claim(&e->o, e->in);
-    if (!st && e->in && e->in->seq < 0)
-        st = qsf_flat_fail(&e->o, QSF_E_ARGUMENT, "the conversation has no sequence: "
-                           "qsf_flat_conversation_seat");
+    if (!st && e->in) st = qsf_flat_seated(&e->o, e->in);
     if (!st) st = embedding_room(e, ids, lens, n);
     if (st) return (int32_t)st;
     for (uint32_t s = 0; s < c->n_seqs; s++) {

@@ -161,6 +161,9 @@ flat_answer *qsf_flat_answer_at(uint32_t handle, flat_conversation **v);
  * is longer than what it has itself. */
 void qsf_flat_conversation_share(flat_conversation *v);
 
+/* QSF_E_ARGUMENT if the conversation has no sequence. */
+qsf_status qsf_flat_seated(flat_object *o, const flat_conversation *v);
+
 /* ---- step.c ---- */
 qsf_status qsf_flat_steps_new(flat_context *c);
 void       qsf_flat_steps_free(flat_context *c);

@@ -37,20 +37,22 @@ static bool talk_full(const flat_context *c, const flat_conversation *v)
     return !c->plan.kv_window && qsf_seq_length(c->context, v->seq) >= c->plan.n_ctx;
 }
 
+/* The turn finds that it has no room for its next row, and ends. */
+static void talk_end(const flat_answer *a) { (void)qsf_turn_step(talk_of(a)->turn, NULL); }
+
 /* A turn that has lost its sequence computes its tokens again as a prompt's. */
 static void step_list(flat_context *c, flat_answer *a)
 {
-    enum { FORCED = 32 };
     qsf_turn_state st = { .size = sizeof st };
     const size_t wanted = qsf_turn_wanted(talk_of(a)->turn);
     (void)qsf_turn_get_state(talk_of(a)->turn, &st);
     if (a->is_listed || st.end || !wanted || c->n_order == c->n_logits) return;
     if (talk_full(c, talk_of(a))) {
-        (void)qsf_turn_step(talk_of(a)->turn, NULL);
+        talk_end(a);
         return;
     }
     a->is_listed = true;
-    a->is_prompt = st.n_done < st.n_prompt || wanted > FORCED;
+    a->is_prompt = st.n_done < st.n_prompt || wanted > QSF_SCHEDULE_FORCED;
     a->n_rows = (uint32_t)wanted;
     c->order[c->n_order++] = a;
 }
@@ -126,10 +128,9 @@ static qsf_status step_begin(flat_context *c, const uint32_t *answers, size_t n)
         if (c->n_order > 1) c->last = talk_of(c->order[c->n_order - 1])->handle;
         return qsf_flat_fail(&c->o, QSF_E_FULL, "the sequences do not all fit: one has to leave");
     }
-    if (!room) {                        /* alone: its turn finds that the context is full */
-        flat_answer *a = c->order[0];
+    if (!room) {                        /* alone: no other sequence can leave */
+        talk_end(c->order[0]);
         c->n_order = 0;
-        (void)qsf_turn_step(talk_of(a)->turn, NULL);
         return QSF_OK;
     }
     for (uint32_t i = 0; i < c->n_order; i++) if (c->order[i]->n_rows) c->order[with_rows++] = c->order[i];

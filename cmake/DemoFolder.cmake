@@ -9,7 +9,7 @@ file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js
     "${PAGE}/*.webmanifest")
 file(GLOB package RELATIVE "${PACKAGE}" "${PACKAGE}/*.js" "${PACKAGE}/*.wasm")
 list(FILTER package EXCLUDE REGEX "^(node|node_host|cli|worker-node)\\.js$")      # what only Node.js runs
-list(FILTER package EXCLUDE REGEX "^(openai.*|ai|langchain|prompt-api)\\.js$")    # what the page does not use
+list(FILTER package EXCLUDE REGEX "^(openai.*|ai|apis|langchain|prompt-api)\\.js$")    # for other packages
 list(REMOVE_ITEM page client.js served.js retire.js)                   # qsf-serve's engine
 foreach(name IN LISTS page)
     file(COPY "${PAGE}/${name}" DESTINATION "${OUT}")

@@ -67,8 +67,14 @@ export class Reasoning {
 }
 
 const TITLES = {calculate: 'Calculator', current_time: 'Clock', run_javascript: 'JavaScript'};
-const shortly = given => { try { return Object.values(JSON.parse(given)).join(', '); } catch { return given;
-  } };
+/* A call's arguments without their names. */
+function shortly(given) {
+  try {
+    return Object.values(JSON.parse(given)).join(', ');
+  } catch {
+    return given;
+  }
+}
 
 /** A tool that the model has used: folded, with what it was given and what came out. */
 export function drawCall(body, {name, given, result}) {

@@ -198,8 +198,7 @@ export class Chat {
     document.removeEventListener('visibilitychange', hidden);
     drawing.flush();
     reasoning.end();
-    if (failure && !drawing.text && !answer.calls) {
-                  // nothing came: the question waits for an answer
+    if (failure && !drawing.text && !answer.calls) {    // nothing came: the question waits for an answer
       conversation.nodes.splice(conversation.nodes.indexOf(answer), 1);
       conversation.leaf = question.id;
     }

@@ -1,12 +1,12 @@
 /* The list of conversations: opening, searching, renaming, deleting, files.
  * SPDX-License-Identifier: MIT */
 import {Archive} from './archive.js';
-import {$, announce, button, make, on} from './dom.js';
+import {$, announce, button, make, on, remembered} from './dom.js';
 import {icon} from './icons.js';
 import {t} from './strings.js';
 import {fromJson, matches, newId, toJson, toMarkdown} from './thread.js';
 
-const OPEN = 'qsf-conversation';        /* in sessionStorage: what this tab shows */
+const shown = remembered('sessionStorage', 'qsf-conversation');         /* the id of what this tab shows */
 const WIDE = matchMedia('(min-width: 64rem)');
 
 /** Gives the user a file. */
@@ -55,7 +55,7 @@ export class Conversations {
     if (over) $('new').focus();
     else if (!is && focus && !WIDE.matches) $('menu').focus();
   }
-  /** Where there is room, the list is shown from the first conversation on. */
+  /** On a wide screen the list opens with the first conversation. */
   appear() {
     if (WIDE.matches && !this.#appeared) this.show(true, false);
     this.#appeared ||= WIDE.matches;
@@ -65,9 +65,7 @@ export class Conversations {
     await this.draw();
     if (this.#all.length) this.appear();
     if (!await this.#archive.lasting) $('side-note').hidden = false;
-    let id;
-    try { id = sessionStorage.getItem(OPEN); } catch { /* a new one, then */ }
-    const found = this.#all.find(one => one.id === id);
+    const id = shown.get(), found = this.#all.find(one => one.id === id);
     if (found && this.#chat.empty) this.#chat.open(found);
     this.#fill();
     return this.#all.length;
@@ -75,16 +73,13 @@ export class Conversations {
   /** Keeps a conversation that has changed. */
   async keep(conversation) {
     if (this.#gone.has(conversation.id)) return;        // deleted while its answer was on its way
-    if (conversation === this.#chat.conversation) this.#remember(conversation);
+    if (conversation === this.#chat.conversation) shown.set(conversation.id);
     try {
       await this.#archive.put(conversation);
     } catch (error) {
       this.#hooks.complain(t('The conversation could not be kept'), error, {[t('Close')]() {}});
     }
     await this.draw();
-  }
-  #remember({id}) {
-    try { sessionStorage.setItem(OPEN, id); } catch { /* not after a reload */ }
   }
   async draw() {
     this.#all = await this.#archive.all();
@@ -93,7 +88,7 @@ export class Conversations {
   open(conversation) {
     this.#deleted = this.#menu = undefined;
     this.#chat.open(conversation);
-    this.#remember(this.#chat.conversation);
+    shown.set(this.#chat.conversation.id);
     if (!WIDE.matches) this.show(false, false);
     this.#fill();
     this.#hooks.shown();

@@ -19,7 +19,7 @@
 import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
 import {Conversations} from './conversations.js';
-import {$, announce, button, make, note, on} from './dom.js';
+import {$, announce, button, make, note, on, remembered} from './dom.js';
 import {memoryMap} from './figures.js';
 import {drawIcons} from './icons.js';
 import {bindSettings} from './settings.js';
@@ -28,9 +28,8 @@ import {suggestions} from './suggestions.js';
 import {canDictate, canSpeak, dictate, speakAloud} from './voice.js';
 
 drawIcons(document);
-let wanted = '';
-try { wanted = localStorage.getItem('qsf-demo-language') ?? ''; } catch { /* the browser's */ }
-await speak(wanted);
+const wanted = remembered('localStorage', 'qsf-demo-language');         // '': the browser's
+await speak(wanted.get());
 
 const local = document.documentElement.dataset.engine !== 'server';
 let engine, model, alone = false,           // alone: the only model
@@ -143,9 +142,9 @@ on('models', 'click', () => {
 on('options', 'click', () => $('settings').showModal());
 on('hood-open', 'click', () => $('hood').showModal());
 on('reset', 'click', reset);
-$('language').value = wanted;
+$('language').value = wanted.get();
 on('language', 'change', () => {
-  try { localStorage.setItem('qsf-demo-language', $('language').value); } catch { /* until the reload */ }
+  wanted.set($('language').value);
   location.reload();
 });
 

@@ -1,4 +1,4 @@
-/* Helpers for the page's elements.
+/* Helpers for the page: its elements, and what the browser remembers.
  * SPDX-License-Identifier: MIT */
 
 import {t} from './strings.js';
@@ -23,3 +23,16 @@ export function note(id, texts) {
   $(id).hidden = !texts.length;
 }
 export const announce = text => { $('state').textContent = t(text); };
+
+/** A value that the browser keeps under this key. storage: 'localStorage' or 'sessionStorage'.
+ * get() returns '' if no value is set, and `denied` if storage is not allowed; values then last as
+ * long as the page. */
+export const remembered = (storage, key, denied = '') => ({
+  get() { try { return globalThis[storage].getItem(key) ?? ''; } catch { return denied; } },
+  set(value) {
+    try {
+      if (value) globalThis[storage].setItem(key, value);
+      else globalThis[storage].removeItem(key);
+    } catch { /* not allowed */ }
+  },
+});

@@ -1,24 +1,15 @@
 /* The engine in this page: a model's file is chosen and loaded by the package, and runs on this
  * device.
  * SPDX-License-Identifier: MIT */
-import {$, announce, button, make, note, on} from './dom.js';
+import {$, announce, button, make, note, on, remembered} from './dom.js';
 import {Speed, megabytes, memoryMap, millions, transfer} from './figures.js';
 import {keepOffline, lacks} from './offline.js';
 import {fitting, thisDevice} from './pick.js';
 import {language, t} from './strings.js';
 
-const LAST = 'qsf-demo-last';           /* the model used last, as its URL */
-const TRYING = 'qsf-demo-loading';      /* set while a model is loaded: one that ends the tab is not
-                                         * loaded again without a question */
-const stored = {
-  get(key) { try { return localStorage.getItem(key); } catch { return null; } },
-  set(key, value) {
-    try {
-      if (value) localStorage.setItem(key, value);
-      else localStorage.removeItem(key);
-    } catch { /* not remembered, then */ }
-  },
-};
+const lastModel = remembered('localStorage', 'qsf-demo-last');          /* its URL */
+/* Set while a model is loaded: one that ends the tab is not loaded again without a question. */
+const trying = remembered('localStorage', 'qsf-demo-loading');
 
 /** The last part of an address, decoded; the whole address if that part is empty. */
 function lastPart(url) {
@@ -106,7 +97,7 @@ export async function open(from, extra = {}) {
   endProgress();
   $('cancel').focus();
   announce(t('Loading {name}', {name}));
-  stored.set(TRYING, name);
+  trying.set(name);
   try {
     await before?.dispose();
     await packageReady;
@@ -117,15 +108,15 @@ export async function open(from, extra = {}) {
     loaded = await qsf.load(from, {...loadOptions(), ...extra, onProgress, signal: stop.signal});
     if (mine !== opening) return await loaded.dispose();
     opening = undefined;
-    stored.set(LAST, typeof from === 'string' ? from : '');
-    stored.set(TRYING);
+    lastModel.set(typeof from === 'string' ? from : '');
+    trying.set('');
     endProgress();
     page.use(loaded, about(loaded, listed.find(one => one.url === from)?.name));
     $('dock').prepend($('progress'));
   } catch (error) {
     if (mine !== opening) return undefined;     // another one is being loaded
     opening = undefined;
-    stored.set(TRYING);
+    trying.set('');
     endProgress();
     page.view('start');
     if (stop.signal.aborted) return $($('advanced').open ? 'load' : 'go').focus();
@@ -198,7 +189,7 @@ export async function list() {
 
 /* The button of the first screen, with the model that it loads. */
 function drawOffer() {
-  offered = fitting(listed, thisDevice(), stored.get(LAST));
+  offered = fitting(listed, thisDevice(), lastModel.get());
   const {name, good, size, here} = offered ?? {};
   $('offer-name').textContent = name ?? '';
   $('offer-good').textContent = (typeof good === 'string' ? good : good?.[language] ?? good?.en) ?? '';
@@ -209,7 +200,7 @@ function drawOffer() {
   $('go').disabled = !offered || !usable;
   if (!offered) $('advanced').open = true;
 }
-/* Another model is to be chosen: where that is done. */
+/* Lets the user choose another model: opens the list and focuses a field of it. */
 function another(field = $('choose').querySelector('input:checked')) {
   $('advanced').open = true;
   field?.focus();
@@ -320,7 +311,7 @@ function consider(text) {
 function listen() {
   on('advanced', 'toggle', () => void estimate());
   on('go', 'click', () => void open(offered.url));
-  addEventListener('pagehide', () => stored.set(TRYING));
+  addEventListener('pagehide', () => trying.set(''));
   on('choose', 'submit', event => {
     event.preventDefault();
     const from = choice();
@@ -381,8 +372,8 @@ export async function begin(of) {
   });
   // not at once: isolation may be a moment away
   void Promise.race([offline, pause(3000)]).then(showNotes);
-  const tried = stored.get(TRYING), last = tried ? null : stored.get(LAST);
-  stored.set(TRYING);
+  const tried = trying.get(), last = tried ? null : lastModel.get();
+  trying.set('');
   if ((asked || last) && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
   await packageReady.catch(() => {});
   if (!asked) {

@@ -197,7 +197,7 @@ class Formula {
   }
 }
 
-/** The element of a formula; undefined if it is not one that is known. */
+/** The element of a formula; undefined if the formula cannot be parsed. */
 export function formulaNode(text, display, doc) {
   if (text.length > LIMIT || !doc.createElementNS) return undefined;
   try {

@@ -1,9 +1,11 @@
 /* What the browser can do, and the service worker's side in the page.
  * SPDX-License-Identifier: MIT */
+import {remembered} from './dom.js';
 
 const SIMD = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0,
   65, 0, 253, 15, 253, 98, 11);
-const FLAG = 'qsf-demo-reloaded';
+/* If storage is not allowed, the page is not reloaded. */
+const reloaded = remembered('sessionStorage', 'qsf-demo-reloaded', 'unknown');
 
 /** Names of missing browser features, worst first; index.html explains them. */
 export function lacks() {
@@ -14,16 +16,6 @@ export function lacks() {
     !navigator.serviceWorker && 'worker'].filter(Boolean);
 }
 
-const remember = {
-  get() { try { return sessionStorage.getItem(FLAG); } catch { return 'unknown'; } },
-  set(value) {
-    try {
-      if (value) sessionStorage.setItem(FLAG, value);
-      else sessionStorage.removeItem(FLAG);
-    } catch { /* then it is not reloaded */ }
-  },
-};
-
 /**
  * Starts the service worker. If the page is not isolated for lack of the headers that the worker
  * adds, it is reloaded, once, and only while busy() is false. told({kept, why}) is called with
@@ -31,7 +23,7 @@ const remember = {
  */
 export async function keepOffline({busy, told, stale}) {
   const workers = navigator.serviceWorker;
-  if (globalThis.crossOriginIsolated) remember.set('');
+  if (globalThis.crossOriginIsolated) reloaded.set('');
   if (!workers) return;
   let before = workers.controller;
   const ready = new Promise(resolve => {
@@ -58,8 +50,8 @@ export async function keepOffline({busy, told, stale}) {
     told({kept: false, why: error.message});
     return;
   }
-  if (crossOriginIsolated || !isSecureContext || remember.get() || busy()) return;
-  remember.set('yes');
+  if (crossOriginIsolated || !isSecureContext || reloaded.get() || busy()) return;
+  reloaded.set('yes');
   location.reload();
   await new Promise(() => {});  // never: the reloaded page takes over
 }

@@ -1,16 +1,16 @@
 /* Which of the listed models fits this device.
  * SPDX-License-Identifier: MIT */
 
-/** memory: bytes, as far as a browser says it. */
+/** memory: bytes, as far as a browser reports it. */
 export const thisDevice = () => ({memory: (navigator.deviceMemory ?? 4) * 1e9,
   saveData: navigator.connection?.saveData ?? false});
 
 /* A page may use a part of a device's memory, and a model needs more than its file. */
 const SHARE = 1 / 4, MORE = 1.3;
 
-/** The model that the first screen offers: the one used last, if it is stored; else the largest
- * that fits, where the list recommends some one of these. models: {url, size, start, here, there}.
- * undefined: none can be had. */
+/** The model that the first screen offers: the one used last, if it is stored; otherwise the
+ * largest that fits, of the models that the list recommends if it recommends any. models: {url,
+ * size, start, here, there}. undefined: no model is available. */
 export function fitting(models, {memory, saveData}, last) {
   const there = models.filter(one => one.there), used = there.find(one => one.here && one.url === last);
   if (used) return used;

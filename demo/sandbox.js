@@ -33,7 +33,7 @@ const unescaped = text => text.replace(/\\(?:u\{([\da-f]+)\}|u([\da-f]{4})|x([\d
   (_, a, b, c, d) => (d === undefined ? String.fromCodePoint(Number.parseInt(a ?? b ?? c, 16))
     : ESCAPES[d] ?? d));
 
-/* A bracket's token knows where it is closed. */
+/* The token of an opening parenthesis has the index of the closing one, as `close`. */
 function tokens(code) {
   const out = [], open = [];
   for (TOKEN.lastIndex = 0; TOKEN.lastIndex < code.length;) {
@@ -202,7 +202,7 @@ class Parser {
     return names;
   }
   #made(names, body) { return scope => this.#run.function(scope, names, body); }
-  /* Whether "=>" follows the bracket that closes the one here. */
+  /* Whether an arrow function begins here: "=>" follows the name, or the closing parenthesis. */
   #beginsArrow() {
     const token = this.#all[this.#at];
     if (token?.kind === 'name') return this.#all[this.#at + 1]?.text === '=>';
@@ -361,7 +361,7 @@ class Run {
     this.#count(Math.ceil(value.length / 50));
     return value;
   }
-  /** A value as text; what is in it counts. */
+  /** A value as text; each value inside it counts as a step. */
   text(value, quoted = false, depth = 0) {
     this.#count();
     if (typeof value === 'string') return quoted ? JSON.stringify(value) : value;
@@ -494,7 +494,7 @@ class Run {
     return {'+': x + y, '-': x - y, '*': x * y, '/': x / y, '%': x % y, '**': x ** y, '<': x < y, '>': x > y,
       '<=': x <= y, '>=': x >= y}[mark];
   }
-  /** What code can reach. */
+  /** The variables that code can use. */
   globals() {
     const bare = all => Object.assign(Object.create(null), all), {text} = this, scope = Object.create(null);
     const all = {
@@ -521,7 +521,8 @@ class Run {
   }
 }
 
-/** Runs code; what it prints, and its last value. Throws what is wrong with it. */
+/** Runs code and returns what it prints, then its last value. Throws if the code is invalid or
+ * fails. */
 export function runCode(code) {
   const run = new Run(), end = run.block(new Parser(code, run).whole(), run.globals());
   const value = end?.kind === 'return' ? end.value : run.last;

@@ -1,17 +1,12 @@
 /* The engine of the server that the page comes from: its models, and the key that it may want.
  * SPDX-License-Identifier: MIT */
 import {Client} from './client.js';
-import {$, announce, button, make, on} from './dom.js';
+import {$, announce, button, make, on, remembered} from './dom.js';
 import {megabytes, millions} from './figures.js';
 import {language, t} from './strings.js';
 
-const KEY = 'qsf-server-key';
-const remembered = {
-  get() { try { return sessionStorage.getItem(KEY) ?? ''; } catch { return ''; } },
-  set(key) { try { sessionStorage.setItem(KEY, key); } catch { /* as long as the page, then */ } },
-};
-
-const client = new Client(document.baseURI, remembered.get());
+const lastKey = remembered('sessionStorage', 'qsf-server-key');
+const client = new Client(document.baseURI, lastKey.get());
 let page, models = [], waiting;
 
 const whole = n => n.toLocaleString(language);
@@ -39,7 +34,7 @@ function takeKey(event) {
   const key = $('key-text').value.trim();
   if (!key) return $('key-text').focus();
   client.key = key;
-  remembered.set(key);
+  lastKey.set(key);
   $('key').hidden = true;
   return waiting();
 }

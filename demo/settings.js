@@ -1,6 +1,8 @@
 /* The user's settings: named fields of forms, kept in this browser.
  * SPDX-License-Identifier: MIT */
-const KEY = 'qsf-demo-settings';
+import {remembered} from './dom.js';
+
+const kept = remembered('localStorage', 'qsf-demo-settings');
 
 export const DEFAULTS = Object.freeze({
   // of an answer
@@ -11,10 +13,10 @@ export const DEFAULTS = Object.freeze({
 
 function stored() {
   try {
-    const all = JSON.parse(localStorage.getItem(KEY) ?? '{}');
+    const all = JSON.parse(kept.get() || '{}');
     return Object.fromEntries(Object.entries(DEFAULTS)
       .map(([name, value]) => [name, typeof all?.[name] === typeof value ? all[name] : value]));
-  } catch {                     // no storage, or not our data in it
+  } catch {                     // not our data
     return {...DEFAULTS};
   }
 }
@@ -24,11 +26,7 @@ function stored() {
 export function bindSettings(forms, changed) {
   const settings = stored();
   const fields = forms.flatMap(form => [...form.elements]).filter(field => field.name in DEFAULTS);
-  const save = () => {
-    try {
-      localStorage.setItem(KEY, JSON.stringify(settings));
-    } catch { /* they last as long as the page */ }
-  };
+  const save = () => kept.set(JSON.stringify(settings));
   /* 0 means "default" for these: an empty field shows that better. */
   const show = field => {
     field.value = field.dataset.zero !== undefined && !settings[field.name] ? '' : settings[field.name];

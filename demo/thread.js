@@ -10,7 +10,7 @@
 const ROLES = ['user', 'assistant', 'text'];
 const TITLE = 48, LIMIT = 10_000;               /* characters of a title; messages of an import */
 
-/** Also where a page was loaded over http, which has no randomUUID(). */
+/** Pages that were loaded over http have no randomUUID(). */
 export const newId = () => [...crypto.getRandomValues(new Uint8Array(12))]
   .map(byte => byte.toString(16).padStart(2, '0')).join('');
 

@@ -1,11 +1,11 @@
-/* Speaking instead of writing, and answers that are read aloud, where the browser can.
+/* Speaking instead of writing, and answers that are read aloud, if the browser supports them.
  * SPDX-License-Identifier: MIT */
 import {language} from './strings.js';
 
 const Recognition = globalThis.SpeechRecognition ?? globalThis.webkitSpeechRecognition;
 
-/** Whether dictation works. local: what is said shall not leave the device, so it is offered only
- * where the browser promises to recognise speech there. */
+/** Whether dictation works. local: speech must not leave the device, so dictation is offered
+ * only if the browser promises to recognise speech there. */
 export async function canDictate(local) {
   if (!Recognition) return false;
   if (!local) return true;

@@ -80,8 +80,10 @@ QSF_API qsf_seq qsf_schedule_unused(const qsf_schedule *s);
 QSF_API void     qsf_schedule_begin(qsf_schedule *s, qsf_row *rows, uint32_t turns, uint32_t answers);
 /* The next turns in line are looked at, whether or not they get rows. */
 QSF_API void     qsf_schedule_next(qsf_schedule *s, uint32_t turns);
+/* The most rows of an answer in a step whose grammar forces more than one. */
+enum { QSF_SCHEDULE_FORCED = 32 };
 /* Adds the next row of an answer in sequence q, with guesses if they pay; forced: its grammar may
- * force more.  Returns the number of rows. */
+ * force more, up to QSF_SCHEDULE_FORCED.  Returns the number of rows. */
 QSF_API uint32_t qsf_schedule_answer(qsf_schedule *s, qsf_turn *t, qsf_seq q, bool forced);
 /* The caller has added rows of answers itself, which take that many blocks. */
 QSF_API void     qsf_schedule_given(qsf_schedule *s, uint32_t rows, uint32_t blocks);

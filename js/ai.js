@@ -1,6 +1,6 @@
 /* A provider of the package `ai` (its specification v4) over a model in this page or process.
  * SPDX-License-Identifier: MIT */
-import {happenings, loaded} from './openai_answers.js';
+import {embedded, happenings, loaded, streamed} from './apis.js';
 
 const FINISH = {stop: 'stop', length: 'length', tool_calls: 'tool-calls'};
 const PROVIDER = 'qsf';
@@ -146,17 +146,7 @@ class LanguageModel {
         await all.return();
       }
     }());
-    return {stream: new ReadableStream({
-      async pull(controller) {
-        try {
-          const {done, value} = await parts.next();
-          return done ? controller.close() : controller.enqueue(value);
-        } catch (error) {
-          return controller.error(error);
-        }
-      },
-      cancel: () => parts.return(),
-    })};
+    return {stream: streamed(parts)};
   }
 }
 
@@ -168,20 +158,10 @@ class EmbeddingModel {
     this.modelId = modelId;
   }
   async doEmbed({values, dimensions, abortSignal: signal, providerOptions}) {
-    const ids = await Promise.all(values.map(text =>
-      this.#model.tokenize(text, {addSpecial: true, parseSpecial: true})));
-    const options = {signal, ...providerOptions?.[PROVIDER]};
-    const vectors = await this.#model.embed(ids, options);
-    return {embeddings: vectors.map(vector => shortened([...vector], dimensions)),
-      usage: {tokens: ids.flat().length},
-      warnings: []};
+    const {vectors, tokens} = await embedded(this.#model, values, dimensions,
+      {signal, ...providerOptions?.[PROVIDER]});
+    return {embeddings: vectors.map(vector => [...vector]), usage: {tokens}, warnings: []};
   }
-}
-/* The first numbers of a vector, of length 1 again. */
-function shortened(vector, dimensions) {
-  if (!dimensions || dimensions >= vector.length) return vector;
-  const some = vector.slice(0, dimensions), length = Math.hypot(...some) || 1;
-  return some.map(x => x / length);
 }
 
 class RerankingModel {

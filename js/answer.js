@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 
-/** Counts an answer while its parts arrive. One of several rounds is counted as a whole. */
+/** Counts an answer while its parts arrive; all rounds of tool calls are one answer. */
 export class Tally {
   text = ''; end; message; messages; partial;
   /** Why it was left, unless its reader left. */

@@ -6,7 +6,8 @@ import {QsfError} from './errors.js';
 import {E_FULL, OK, PENDING, WAITING} from './names.js';
 
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
-const YIELD_MS = 12;            /* the longest that a message waits, apart from the computation of a layer */
+/** The longest that a message waits, apart from the computation of a layer. */
+export const YIELD_MS = 12;
 const TURNS = 20;               /* of the event loop, before conversations come back for slow readers */
 
 /* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
@@ -127,7 +128,7 @@ export class Batches {
         await this.#jobs.shift()();
         continue;
       }
-      if (this.active > 1) await breathe();     // to the others
+      if (this.#entries.size < this.active) await breathe();    // the others may come
       await this.#round();
     }
     this.#loops = false;
@@ -138,11 +139,25 @@ export class Batches {
       entry.reject(error);
     }
   }
+  /* Entries of conversations that have not left for others, at most a batch of them. */
+  #free() {
+    const free = [];
+    for (const entry of this.#entries.values()) {
+      if (free.length === this.#parallel) break;
+      if (!this.#held.has(entry.conversation)) free.push(entry);
+    }
+    return free;
+  }
   async #round() {
-    const free = () => [...this.#entries.values()].filter(({conversation}) => !this.#held.has(conversation));
-    for (let n = 0; !free().length && n < TURNS; n++) await breathe();  // the others may be on their way
-    if (!free().length) this.#held.clear();
-    const list = free().slice(0, this.#parallel);
+    let list = this.#free();
+    for (let n = 0; !list.length && n < TURNS; n++) {
+      await breathe();          // the others may be on their way
+      list = this.#free();
+    }
+    if (!list.length) {
+      this.#held.clear();
+      list = this.#free();
+    }
     for (const entry of list) {
       const {conversation} = entry, others = list.some(one => one !== entry && one.conversation.isSeated);
       try {

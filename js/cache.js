@@ -22,8 +22,8 @@ class Cache {
     }));
   }
 
-  /** Removes the kept bytes of url, or of all, with trials; returns how many bytes are free now.
-   * isOf(url): whether a kept file's URL is meant; undefined: all. */
+  /** Removes the kept bytes of url, or all of them and the trials; returns how many bytes were
+   * freed. isOf(url): whether the file of that URL is meant; undefined: all files are. */
   async delete(url, isOf) {
     let freed = 0;
     for (const name of isOf ? [] : await this.#backend.names())
@@ -50,7 +50,7 @@ class Cache {
     return freed;
   }
 
-  /** validate() of each file of a model's name: the first that is not as the server's, else one. */
+  /** validate() of each file of a model's name: the first that is not current, or the last. */
   async validateAll(isOf, options) {
     const all = (await this.#store.entries()).filter(({meta}) => meta && isOf(cacheUrl(meta.url)));
     let said = {state: 'missing', message: 'nothing of it is kept'};
@@ -114,7 +114,7 @@ export function cacheOver(backend, key, env = {}) {
   const resolve = given => {
     try {
       if (typeof given === 'string' || given instanceof URL) return key(given);
-    } catch { /* as other values */ }
+    } catch { /* refused like other values */ }
     return refuse(`${shown(given)} is not the address of a file, as list() gives it, or the name of a ` +
       'model (hf:OWNER/REPO)');
   };
@@ -125,8 +125,8 @@ export function cacheOver(backend, key, env = {}) {
       if (isName(url))
         return (await over()).validateAll(await named(url, {hubUrl, env}), {...options,
           headers: authorized(own, env)});
-      return (await over()).validate(resolve(url), cacheUrl(resolve(url), ignoreQuery), {...options,
-        headers: own});
+      const full = resolve(url);
+      return (await over()).validate(full, cacheUrl(full, ignoreQuery), {...options, headers: own});
     },
     async delete(url, {ignoreQuery, hubUrl} = {}) {
       if (url === undefined) return (await over()).delete();

@@ -27,13 +27,13 @@ export class Conversation {
   #uses = [];                   // the conversation's adapters
   #model; #context;             // handles
   #layers;                      // that a batch passes
-  #pieces = [];                 // of the answer, that were not read yet
-  #failed;                      // what ended it
-  #reported;                    // how many calls it has made; what else pieces have
-  #saved;                       // what the swap has of it
+  #pieces = [];                 // of the answer, not read yet
+  #failed;                      // {error}: why the answer failed
+  #reported;                    // how many calls were reported; what else pieces have
+  #saved;                       // its bytes in the swap; undefined: none
   /** Handles: its own, and that of the answer under way. */
   handle = 0; answer = 0;
-  /** Whether it has a sequence, and what it had computed. */
+  /** Whether it has a sequence, with what it had computed. */
   isSeated = false;
 
   /** of: as for Batches, with batches and layers. */
@@ -89,7 +89,7 @@ export class Conversation {
     }
     this.#memory.check(this.#x.qsf_flat_conversation_leave(this.handle), this.handle);
   }
-  /** It is not used any more. */
+  /** Frees it. */
   end() {
     this.#batches.forget(this);
     if (this.handle) this.#x.qsf_flat_free(this.handle);
@@ -430,7 +430,7 @@ export class Conversation {
         });
         if (status === OK) return bytes;
         if (status !== PENDING) memory.check(status, this.handle);
-        await gpu.missing;        // what a GPU has comes a layer at a time; then from the beginning
+        await gpu.missing;        // a GPU's part comes a layer at a time; then save from the beginning
       }
     } finally {
       gpu?.keep(false);

@@ -74,7 +74,7 @@ export class Download {
   #budget;                      // bytes that a model may take; undefined: any
   #limit;                       // bytes that may wait in memory
   #ranges = false;
-  #sha256; #expected; #sum;     // what the hub says of the file; the sum of bytes [0, at)
+  #sha256; #expected; #sum;     // the hub's SHA-256 and length; the sum of bytes [0, at)
   #dropped;                     // an entry that is being deleted
 
   constructor(url, {how, memory, sha256, length, sum = () => new Sha256(), signal, onBytes, warn,
@@ -216,7 +216,7 @@ export class Download {
       if (at % (16 << 20) === 0) await new Promise(resolve => { setTimeout(resolve); });
     }
   }
-  /* The last part is not given to a reader before all of them are known to be right. */
+  /* Readers get the last part only after all parts have been verified. */
   #verify() {
     const sum = this.#sum.digest();
     this.#sum = undefined;

@@ -1,7 +1,7 @@
 /* A model in a module: which module runs, with which threads; the model's description, memory and
  * statistics. Runs in the engine's worker; its parts are memory.js, transport.js, conversation.js.
  * SPDX-License-Identifier: MIT */
-import {Batches} from './batches.js';
+import {Batches, YIELD_MS} from './batches.js';
 import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
 import {lively, nameOf} from './gpu_choice.js';
@@ -16,7 +16,6 @@ import {figuresOf, slower} from './trials.js';
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
 const FIRST_PAGES = 64;
-const YIELD_MS = 12;
 /* Answers in a batch. By default one if memory is limited, since each needs room for its logits, if
  * each would have a window of its own, or if batches change results. */
 const PARALLEL = 8;
@@ -189,7 +188,7 @@ export class Engine {
       weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv, gpuLayers,
       gpuMemory]);
   }
-  /* The GPU that was chosen, unless a trial that was kept speaks against it. */
+  /* The GPU that was chosen, unless the stored result of a trial is that it is slower. */
   async #begun(options, trials) {
     if (options.device === 'auto') {
       const key = this.#trialKey(options), keeps = options.cache !== false;
@@ -202,7 +201,7 @@ export class Engine {
     return this.#move(options);
   }
   /** For device: 'auto', once the file can be read: a trial shows whether the GPU is worth its
-   * layers, unless the result of one was kept. stop: see serve.js. */
+   * layers, unless a result is stored. stop: see serve.js. */
   async decide(stop) {
     if (!this.#side || !this.#trial || this.#trial.figures) return;
     const {key, keeps, trials} = this.#trial, {name} = this.#device;

@@ -23,8 +23,8 @@ const handle = fd => ({
   close: () => closeSync(fd),
 });
 
-/* A lock is a file whose holder touches it from time to time: also other machines, and containers
- * that see other processes, notice when it does not any more. */
+/* A lock is a file whose holder touches it from time to time: other machines, and containers that
+ * see other processes, notice too when the holder has gone. */
 const BEAT_MS = 2000, SILENT_MS = 20_000, TAKING_MS = 5000;
 const OWN = `${process.pid} ${hostname()}`;
 const held = new Set();

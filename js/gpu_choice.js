@@ -10,7 +10,7 @@ export const nameOf = ({vendor, name}) =>
 /* A driver may never answer. */
 const PATIENCE_MS = 20_000;
 
-/** What promise gives; rejects if that takes too long. late(): called then. */
+/** The value of promise; rejects, after calling late(), if that takes too long. */
 async function answered(promise, late) {
   let timer;
   const tooLong = new Promise((_, reject) => {

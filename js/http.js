@@ -80,7 +80,7 @@ function disconnected(error, url, answered) {
     {tries: isFinal ? 1 : answered ? MANY : FEW, advice, cause});
 }
 
-/* The text of a server's refusal, by harmless(text). */
+/* The text of a server's refusal, after harmless(text) has removed secrets. */
 async function wordsOf({headers, body, statusText}, harmless) {
   let text = headers.get('x-error-message') ?? '';
   if (!text && body && /^text\/plain|json/.test(headers.get('content-type') ?? '')) {
@@ -303,7 +303,7 @@ export class Remote {
     }
   }
 
-  /* A text of a server without the secrets that it was sent. */
+  /* A server's text without the secrets that it was sent. */
   #harmless(text) {
     const secrets = Object.values(this.#given).map(value => value.replace(/^\w+ /, ''));
     return secrets.filter(secret => secret.length > 5)

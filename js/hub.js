@@ -27,8 +27,7 @@ const labelOf = path => [...path.replace(MODEL, '').replace(PART, '').matchAll(L
 const bitsOf = label => Number(/\d+/.exec(label)?.[0] ?? 16);
 
 /** The models among a repository's files, largest first: {path, label, bytes, parts}; the parts of
- * a
- * split model are one. */
+ * a split model are one. */
 export function models(files) {
   const all = files.filter(({path}) => MODEL.test(path) && !OTHER.test(path));
   const first = all.filter(({path}) => Number(PART.exec(path)?.[1] ?? 1) === 1);
@@ -53,8 +52,8 @@ export function ordered(all) {
 /**
  * hubUrl, hubToken, headers, fetch, timeout, signal, memory, contextLength: load()'s options.
  * tools: env, the
- * variables of the environment; deviceBytes, what a model may take here; estimate(place, more), as
- * estimate() for a place with other options; cache, the package's.
+ * environment variables; deviceBytes, the memory that a model may use here; estimate(place, more):
+ * estimate() for a place, with other options; cache: the package's.
  */
 export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, contextLength, env = {},
   deviceBytes,
@@ -137,7 +136,7 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
       ?? missing(`${base}/${where} has no model in ${label}; it has ${listed(all)}`)];
   }
 
-  /* What is stored needs no hub that answers. */
+  /* A stored model needs no connection to the hub. */
   async function offline(named, error) {
     const url = named.file && urlOf(named, named.file);
     const isAway = /: no connection|: no answer|answered (429|5)/.test(error.message);
@@ -162,7 +161,7 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
         return offline(named, error);
       }
       const [{bytes}] = all;
-      // without any doubt
+      // it certainly fits
       if (!memory && bytes < budget / 4 && !(contextLength > 4096)) return placeOf(named, all[0]);
       for (const model of all) {
         const place = placeOf(named, model);

@@ -8,7 +8,7 @@ import {AIMessage, AIMessageChunk} from '@langchain/core/messages';
 import {ChatGenerationChunk} from '@langchain/core/outputs';
 import {convertToOpenAITool} from '@langchain/core/utils/function_calling';
 import {toJsonSchema} from '@langchain/core/utils/json_schema';
-import {happenings} from './openai_answers.js';
+import {happenings} from './apis.js';
 import {optionNames} from './options.js';
 
 /* LangChain's own options of a call come with those of chat(). */

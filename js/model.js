@@ -124,7 +124,7 @@ class Callbacks {
   async over() { while (this.waiting) await Promise.all(this.#waiting); }
 }
 
-/* Fails what its reader does not want any more: its generator ends, and does not throw. */
+/* The failure of an answer that is not wanted any more: its generator ends without an error. */
 class Left { constructor(why) { this.why = why; } }
 const LEFT = new Left(), STOPPED = new Left('model.stop() ended the answer');
 

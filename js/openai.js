@@ -1,14 +1,11 @@
 /* OpenAI's API over a model in this page or process: an object like that of the package `openai`,
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
-import {begun, chunkedChoice, happenings, loaded, usageJson, usageOf,
-  wholeChoice} from './openai_answers.js';
+import {begun, embedded, happenings, loaded} from './apis.js';
+import {chunkedChoice, newId, now, usageJson, usageOf, wholeChoice} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
 import {Responses} from './openai_responses.js';
-
-const now = () => Math.floor(Date.now() / 1000);
-const id = prefix => `${prefix}-${crypto.randomUUID().replaceAll('-', '')}`;
 
 /** The API as functions of a path and a body. */
 class Server {
@@ -57,7 +54,7 @@ class Server {
       prompt,
       asked: {...asked, echo: body.echo && !chats && typeof prompt === 'string' ? prompt : ''},
       options: options.seed === undefined ? options : {...options, seed: (options.seed + k) % 2 ** 53}})));
-    const head = {id: id(chats ? 'chatcmpl' : 'cmpl'),
+    const head = {id: newId(chats ? 'chatcmpl-' : 'cmpl-'),
       object: chats ? 'chat.completion' : 'text_completion', created: now(), model: this.#name};
     const happens = ({prompt, options: how}) => happenings(this.#model, chats ? 'chat' : 'generate', prompt,
       how);
@@ -105,12 +102,9 @@ class Server {
     if (!['float', 'base64'].includes(encoding))
       refuse('invalid_value', 'encoding_format',
         `"encoding_format" is "${encoding}"; it must be float or base64`);
-    const ids = await Promise.all(texts.map(text => (typeof text !== 'string' ? text
-      : this.#model.tokenize(text, {addSpecial: true, parseSpecial: true}))));
-    const vectors = await this.#model.embed(ids, {signal});
-    const tokens = ids.flat().length;
+    const {vectors, tokens} = await embedded(this.#model, texts, dimensions, {signal});
     return {object: 'list', data: vectors.map((vector, index) => ({object: 'embedding', index,
-      embedding: written(shortened(vector, dimensions), encoding)})), model: this.#name,
+      embedding: written(vector, encoding)})), model: this.#name,
     usage: {prompt_tokens: tokens, total_tokens: tokens}};
   }
 }
@@ -122,12 +116,6 @@ function listed(given, name) {
   for (const one of all)
     if (typeof one !== 'string' && !Array.isArray(one)) wrong(name, 'a string or a list of strings', one);
   return all;
-}
-/* The first numbers of a vector, of length 1 again. */
-function shortened(vector, dimensions) {
-  if (!dimensions || dimensions >= vector.length) return vector;
-  const some = vector.slice(0, dimensions), length = Math.hypot(...some);
-  return length ? some.map(x => x / length) : some;
 }
 function written(vector, encoding) {
   if (encoding === 'float') return Array.from(vector, x => Number(x.toPrecision(9)));
@@ -157,7 +145,7 @@ function stream(events, signal) {
   });
 }
 
-/* Errors that another try may not have. */
+/* Codes of errors that may not occur again. */
 const MAY_PASS = ['HTTP', 'IO'];
 
 /** @type {import('./openai.d.ts').createFetch} */
@@ -191,7 +179,7 @@ function parsed(text) {
   }
 }
 
-/* ---- without it ---- */
+/* ---- without the package openai ---- */
 export class APIError extends Error {
   constructor({status, body: {error}, cause}) {
     super(`${status} ${error.message}`, {cause});

@@ -1,66 +1,14 @@
 /* Answers of OpenAI's chat and completions, whole and as chunks, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
-import {refuse, shown} from './errors.js';
 
-/** The model, if it is one. */
-export function loaded(model) {
-  if (typeof model?.then === 'function')
-    refuse('the model is a promise; await what load() gives first');
-  if (typeof model?.chat !== 'function') refuse(`the model is ${shown(model)}; it must be what load() gives`);
-  return model;
-}
-
-/**
- * What happens in an answer, in order: {token, logprob}, {part}, and at the end {whole}. It is
- * computed whether this is read or not; leaving the loop stops it.
- */
-export async function * happenings(model, call, prompt, options) {
-  const queue = [];
-  let answer, wake, over = false, left = false, failure;
-  const put = item => {
-    queue.push(item);
-    wake?.();
-  };
-  async function work() {
-    answer = model[call](prompt, {...options, onToken: (token, logprob) => put({token, logprob}),
-      onPart: part => put({part})});
-    while (!(await answer.next()).done) { /* onPart has the text */ }
-    if (!left) put({whole: await answer});
-  }
-  void work().catch(error => { failure = {error}; }).finally(() => {
-    over = true;
-    wake?.();
-  });
-  try {
-    for (;;) {
-      while (queue.length) yield queue.shift();
-      if (failure) throw failure.error;
-      if (over) return;
-      await new Promise(resolve => { wake = resolve; });
-    }
-  } finally {
-    left = true;
-    if (!over) void answer?.return().catch(() => {});
-  }
-}
-
-/** The events of a stream that has begun: what fails before its first event is an error at once. */
-export async function begun(events) {
-  const first = await events.next();
-  return (async function * () {
-    try {
-      if (!first.done) yield first.value;
-      yield * events;
-    } finally {
-      await events.return();
-    }
-  }());
-}
+/** Seconds since 1970. */
+export const now = () => Math.floor(Date.now() / 1000);
+export const newId = prefix => `${prefix}${crypto.randomUUID().replaceAll('-', '')}`;
 
 /* ---- log probabilities ---- */
 const rounded = x => (Number.isFinite(x) ? Math.round(x * 1e6) / 1e6 : -9999);
 const chatToken = ({token, logprob, bytes}) => ({token, logprob: rounded(logprob), bytes});
-/* A token that a grammar forced was not asked of the model: under the grammar it is certain. */
+/* A token that a grammar forces is not computed by the model: under the grammar it is certain. */
 export const chatLogprob = (logprob, forced) => ({...chatToken(logprob ?? forced),
   top_logprobs: (logprob?.topLogprobs ?? []).map(chatToken)});
 const utf8 = bytes => {
@@ -71,7 +19,7 @@ const utf8 = bytes => {
   }
 };
 
-/* The lists of completions, of the tokens that no chunk has told yet. */
+/* The lists of a completion's log probabilities, of the tokens that no chunk has reported yet. */
 class Lists {
   at = 0; tokens = [];
   take(logprob) { this.tokens.push(logprob); }
@@ -102,7 +50,7 @@ class Content {
   }
 }
 
-/** A token's description where it has no log probability. */
+/** Describes a token that has no log probability. */
 export async function described(model, token) {
   const text = await model.detokenize([token], {special: true});
   return {id: token, token: text, logprob: 0, bytes: [...new TextEncoder().encode(text)], topLogprobs: []};
@@ -142,7 +90,7 @@ export async function wholeChoice(asked, index, happens) {
   ...finish}};
 }
 
-/* A call's parts as chunks' deltas. A custom tool's input is told when it is whole. */
+/* A call's parts as chunks' deltas. A custom tool's input is reported once it is complete. */
 class Calls {
   #custom; #open = []; #number = 0;
   constructor(custom) { this.#custom = custom; }

@@ -1,7 +1,7 @@
 /* Requests of OpenAI's API as calls of a model: the fields that qsf-serve knows, with its errors.
  * SPDX-License-Identifier: MIT */
 
-/** An error as the API has it. */
+/** An error in the API's form. */
 export class Refusal extends Error {
   constructor(status, code, param, message, type = 'invalid_request_error', cause = undefined) {
     super(message, {cause});
@@ -15,8 +15,8 @@ export const wrong = (name, must, v) =>
   refuse('invalid_type', name, `"${name}" must be ${must}, not ${v === undefined ? 'missing' : kind(v)}`);
 const missing = name => refuse('missing_required_parameter', name, `"${name}" is missing`);
 
-/** What a model's error is to a client. Clients repeat requests that gave 408, 409, 429 or 500 and
- * more: an answer that was stopped, or a model that is gone, must not be one of these. */
+/** A model's error as the API's. Clients repeat requests that failed with 408, 409, 429 or 500 and
+ * above: an answer that was stopped, or a model that is gone, must not have one of these. */
 export function refusalOf(error, path = '') {
   if (error instanceof Refusal) return error;
   const {code} = error, {message, param} = inTheirWords(String(error.message), path);
@@ -81,7 +81,7 @@ function inTheirWords(text, path) {
   return {message: text.replace(OURS, own),
     param: first ? own(first) : start && Object.hasOwn(FIELDS, start) ? start : null};
 }
-/* Their defaults in OpenAI's API, where they are not ours. */
+/* The defaults of OpenAI's API that differ from ours. */
 const DEFAULTS = {temperature: 1, topP: 1, topK: 0, maxTokens: Infinity};
 const FOR_CHATS = ['parallel_tool_calls', 'continue_final_message', 'reasoning_budget'];
 
@@ -143,7 +143,7 @@ export function toolsOf({tools, tool_choice: choice}) {
   for (const [i, tool] of (tools ?? []).entries()) {
     const inner = tool?.function ?? tool?.custom ?? tool;
     if (kind(tool) !== 'object') refuse('invalid_value', 'tools', `tools[${i}] must be an object`);
-    if (!['function', 'custom', undefined].includes(tool.type)) continue;       // one that a server would run
+    if (!['function', 'custom', undefined].includes(tool.type)) continue;       // a server's own tool
     if (typeof inner.name !== 'string' || inner.name === '')
       refuse('invalid_value', 'tools', `tools[${i}] has to have a name, of at most 256 bytes`);
     if (tool.type === 'custom') names.add(inner.name);
@@ -219,10 +219,6 @@ export function inputMessages(input, where = 'input') {
   if (typeof input === 'string') return [{role: 'user', content: input}];
   if (!Array.isArray(input)) wrong(where, 'a list of messages', input);
   const all = [];
-  const assistant = () => {
-    if (all.at(-1)?.role !== 'assistant' || all.at(-1).content) all.push({role: 'assistant', content: null});
-    return all.at(-1);
-  };
   for (const [i, item] of input.entries()) {
     const place = `${where}[${i}]`, type = item?.type ?? 'message';
     if (kind(item) !== 'object') wrong(place, 'an object', item);
@@ -238,8 +234,8 @@ export function inputMessages(input, where = 'input') {
     } else if (CALLS[type]) {
       const call = type === 'function_call' ? {name: item.name, arguments: item.arguments || '{}'}
         : {name: item.name, input: item.input};
-      const last = all.at(-1)?.role === 'assistant' ? all.at(-1) : assistant();
-      (last.tool_calls ??= []).push({id: item.call_id, type: CALLS[type], [CALLS[type]]: call});
+      if (all.at(-1)?.role !== 'assistant') all.push({role: 'assistant', content: null});
+      (all.at(-1).tool_calls ??= []).push({id: item.call_id, type: CALLS[type], [CALLS[type]]: call});
     } else if (type.endsWith('_output')) {
       all.push({role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output,
         `${place}.output`)});

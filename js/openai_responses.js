@@ -1,6 +1,7 @@
 /* OpenAI's /v1/responses: text and tools, whole and as events, as qsf-serve writes them.
  * SPDX-License-Identifier: MIT */
-import {begun, chatLogprob, described, happenings, inputOf} from './openai_answers.js';
+import {begun, happenings} from './apis.js';
+import {chatLogprob, described, inputOf, newId, now} from './openai_answers.js';
 import {contentOf, inputMessages, logprobsOf, optionsOf, refuse, templateOf,
   toolsOf} from './openai_request.js';
 
@@ -18,7 +19,7 @@ const ASKED = {tools: [], metadata: {}, instructions: null, max_output_tokens: n
   background: false, user: null, service_tier: 'default', max_tool_calls: null, prompt_cache_key: null,
   safety_identifier: null};
 
-/* A response while it is made: its items, and their events. */
+/* A response while it is generated: its items, and their events. */
 class Response {
   items = []; whole; #head; #custom; #number = 0; #logprobs = []; #told = 0;
   constructor(head, custom) {
@@ -30,7 +31,7 @@ class Response {
 
   json() {
     const {whole} = this, cut = whole?.finishReason === 'length';
-    const {id, created_at, model, settings: [before, behind], custom, ...rest} = this.#head;
+    const {id, created_at, model, settings} = this.#head;
     const items = this.items.filter(item => !item.dropped);
     const output = whole && !items.length ? [this.#item({kind: 'text', index: 0, text: ''}, true)]
       : whole ? items.map(item => this.#item(item, true)) : [];
@@ -41,8 +42,8 @@ class Response {
       total_tokens: whole.usage.promptTokens + whole.usage.completionTokens};
     return {id, object: 'response', created_at, status: !whole ? 'in_progress' : cut ? 'incomplete'
       : 'completed',
-      error: null, incomplete_details: cut ? {reason: 'max_output_tokens'} : null, model, output, ...before,
-      ...behind, ...rest, usage: usage ?? null};
+      error: null, incomplete_details: cut ? {reason: 'max_output_tokens'} : null, model, output, ...settings,
+      usage: usage ?? null};
   }
 
   /* ---- items ---- */
@@ -140,20 +141,18 @@ export class Responses {
     const messages = [...kept, ...said];
     if (!messages.length) refuse('invalid_value', 'input', '"input" is empty');
     const {tools: own, toolChoice = 'none'} = tools.options;
-    const asked = Object.fromEntries(Object.entries(ASKED).map(([name, value]) => [name, body[name]
-      ?? value]));
-    const before = {parallel_tool_calls: options.parallelToolCalls ?? true, temperature: options.temperature,
-      tool_choice: typeof toolChoice === 'string' ? toolChoice : {type: 'function',
-        name: toolChoice.function.name},
-      top_p: options.topP};
-    const response = new Response({id: `resp_${crypto.randomUUID().replaceAll('-', '')}`,
-      created_at: Math.floor(Date.now() / 1000), model: this.#name,
-      settings: [before, {...asked, store: body.store ?? true, top_logprobs: options.topLogprobs ?? 0}]},
-        tools.custom);
+    const asked = Object.fromEntries(Object.entries(ASKED)
+      .map(([name, value]) => [name, body[name] ?? value]));
+    const id = newId('resp_'), settings = {parallel_tool_calls: options.parallelToolCalls ?? true,
+      temperature: options.temperature,
+      tool_choice: typeof toolChoice === 'string' ? toolChoice
+        : {type: 'function', name: toolChoice.function.name},
+      top_p: options.topP, ...asked, store: body.store ?? true, top_logprobs: options.topLogprobs ?? 0};
+    const response = new Response({id, created_at: now(), model: this.#name, settings}, tools.custom);
     const all = happenings(this.#model, 'chat', [...system, ...messages],
       {...options, ...(own && tools.options), ...templateOf(body)});
     const events = this.#events(response, all, options.logprobs, whole => {
-      if (body.store !== false) this.#keep(response.json().id, [...messages, ...whole.messages]);
+      if (body.store !== false) this.#keep(id, [...messages, ...whole.messages]);
     });
     if (body.stream) return {events: await begun(events)};
     for await (const event of events) void event;

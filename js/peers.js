@@ -53,7 +53,7 @@ export const NAMES = Object.entries({
   pooling: 'poolingType poolingMode',
   topN: 'topDocuments returnTop',
 });
-/* What no option stands for. */
+/* Names that no option replaces. */
 const WORDS = {
   stream: 'every answer can be streamed: for await (const text of answer)',
   streamoptions: 'usage and finishReason are members of every answer',
@@ -79,7 +79,7 @@ Object.assign(WORDS, {systemprompt: WORDS.system, instructions: WORDS.system});
 /** A name without its letter case and signs. */
 export const plain = name => name.toLowerCase().replace(/[_-]/g, '');
 
-/** A hint for an unknown option of a call; options: by call, those that there are. */
+/** A hint for an unknown option of a call. options: the options of each call. */
 export function hinted(name, call, options) {
   const given = plain(name), names = Object.keys(options[call]);
   const own = names.find(known => plain(known) === given);

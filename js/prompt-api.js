@@ -1,10 +1,10 @@
 /* The Prompt API of browsers (Chrome's LanguageModel) over a model of this package, for browsers
  * without it.
  * SPDX-License-Identifier: MIT */
-import {happenings} from './openai_answers.js';
+import {happenings, streamed} from './apis.js';
 
 const TOP_K = 40, MOST_TOP_K = 128, TEMPERATURE = 0.7, MOST_TEMPERATURE = 2;
-/* What is left for an answer when old turns are dropped: this part of the context. */
+/* Old turns are dropped until this part of the context is free for an answer. */
 const ANSWER = 0.25;
 
 const error = (name, message) => new DOMException(message, name);
@@ -79,7 +79,7 @@ class Session extends EventTarget {
   }
 
   async * #answer(input, {signal, responseConstraint, omitResponseConstraintInput} = {}) {
-    void omitResponseConstraintInput;           // the constraint is kept without being told
+    void omitResponseConstraintInput;           // the constraint is enforced, and never in the prompt
     const all = AbortSignal.any([this.#gone.signal, ...(signal ? [signal] : [])]);
     all.throwIfAborted();
     const asked = messagesOf(input), continues = asked.at(-1)?.prefix === true;
@@ -94,13 +94,13 @@ class Session extends EventTarget {
     for await (const {part, whole} of happenings(this.#model, 'chat', messages, options)) {
       if (part?.type === 'text') yield part.text;
       if (!whole) continue;
-      if (continues) asked.pop();       // the first message of the answer is all of it
+      if (continues) asked.pop();       // the answer's first message has it and its continuation
       this.#talk.push(...asked, ...whole.messages);
       this.#usage = whole.usage.promptTokens + whole.usage.completionTokens;
     }
     all.throwIfAborted();
   }
-  /* Calls of one session come one after another. */
+  /* Calls of one session run one after another. */
   async * #inTurn(input, options) {
     this.#alive();
     const before = this.#last;
@@ -119,20 +119,7 @@ class Session extends EventTarget {
     for await (const part of this.#inTurn(input, options)) text += part;
     return text;
   }
-  promptStreaming(input, options) {
-    const parts = this.#inTurn(input, options);
-    return new ReadableStream({
-      async pull(controller) {
-        try {
-          const {done, value} = await parts.next();
-          return done ? controller.close() : controller.enqueue(value);
-        } catch (failure) {
-          return controller.error(failure);
-        }
-      },
-      cancel: () => parts.return(),
-    });
-  }
+  promptStreaming(input, options) { return streamed(this.#inTurn(input, options)); }
   async append(input, {signal} = {}) {
     this.#alive();
     signal?.throwIfAborted();

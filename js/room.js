@@ -18,7 +18,7 @@ const marked = (names, begin) =>
   Math.max(0, ...names.filter(name => name.startsWith(begin)).map(name =>
     Number(name.slice(begin.length)) || 0));
 
-/** The file with this key is used now. */
+/** Records that the file with this key is used now. */
 export async function touch(backend, key) {
   const begin = `${key}.used-`, now = Date.now();
   if (now - marked(await backend.names(), begin) < STEP_MS) return;
@@ -36,7 +36,7 @@ export class Room {
   /** The limit in bytes. */
   async most() { return marked(await this.#backend.names(), LIMIT) || Infinity; }
 
-  /** Removes files until this many bytes more may be kept. If all of them together are too few,
+  /** Removes files until this many more bytes fit. If removing all of them would not be enough,
    * none is removed. */
   async make(bytes, entries) {
     const names = await this.#backend.names(), limit = await this.most();

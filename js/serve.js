@@ -28,7 +28,7 @@ function continued(begun, said) {
 const AHEAD = 8;
 /* how long the end may take, with a GPU and without one */
 const GPU_MS = CLOSING_MS + 2000, END_MS = 2000;
-/* of the user, who has named a module for it */
+/* codes of the user's errors: a wrong module in the option gpu */
 const MISTAKES = ['NOT_FOUND', 'ARGUMENT'];
 
 /* A signal from outside, and a promise to wait for it. */
@@ -39,7 +39,8 @@ class Stop {
 }
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
- * gpu(), which may promise WebGPU's object; runtime: its name and version; backend() for a Store;
+ * gpu(), which may promise WebGPU's object; swap: files() of Swap; runtime: its name and version;
+ * backend() for a Store;
  * mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, talks, source, chosen, warnings, stored = 0;

@@ -1,4 +1,4 @@
-/* Where conversations are that have left the engine's memory: some megabytes here, others in files.
+/* Keeps conversations that have left the engine's memory: some megabytes here, the rest in files.
  * SPDX-License-Identifier: MIT */
 
 const HERE = 16 << 20;

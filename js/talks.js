@@ -33,11 +33,16 @@ export class Talks {
   of({conversation, messages, prompt}) {
     if (conversation) return this.at(conversation);
     const text = messages ?? (typeof prompt === 'string' ? prompt : prompt.join());
-    const free = this.#own.filter(talk => !talk.users), shared = talk => common(talk.text, text);
+    const free = this.#own.filter(talk => !talk.users);
     /* One that has half of its prompt in common is continued; others keep what they have, as long
      * as there may be more. */
-    let best = free.filter(talk => 2 * shared(talk) >= talk.text.length)
-      .reduce((a, b) => (a && shared(a) >= shared(b) ? a : b), undefined);
+    let best, most = -1;
+    for (const talk of free) {
+      const shared = common(talk.text, text);
+      if (shared <= most || 2 * shared < talk.text.length) continue;
+      best = talk;
+      most = shared;
+    }
     if (!best && this.#own.length >= MOST)
       best = free.reduce((a, b) => (a?.used < b.used ? a : b), undefined);
     if (!best) this.#own.push(best = this.#made());

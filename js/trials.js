@@ -1,4 +1,4 @@
-/* Whether a GPU is worth it: the decision of device: 'auto', and where it is kept.
+/* Whether a GPU is faster: the decision of device: 'auto', and the file that keeps its trial.
  * SPDX-License-Identifier: MIT */
 import {TRIAL, keyOf} from './store.js';
 
@@ -11,7 +11,7 @@ export const figuresOf = ([gpuToken, gpuPrompt, cpuToken, cpuPrompt]) => {
 
 /* An answer's token, and four of a prompt: most conversations read more than they write. */
 const time = ({token, prompt}) => token + 4 * prompt;
-/* What is hardly faster is not worth the GPU's memory and energy. */
+/* A GPU that is hardly faster is not worth its memory and energy. */
 const WORTH = 0.9;
 
 /** Why the CPU computes instead; '': the GPU is faster. */
@@ -27,7 +27,8 @@ const isSound = figures => [figures?.gpu, figures?.cpu].every(x => isTime(x?.tok
 
 const fileOf = async key => `${await keyOf(key)}${TRIAL}`;
 
-/** backend() promises what a Store takes. Nothing here fails: without it, trials are repeated. */
+/** backend() promises what a Store takes. Nothing here fails: if it cannot be read or written,
+ * trials are repeated. */
 export const trialsOver = backend => ({
   async get(key) {
     try {

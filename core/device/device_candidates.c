@@ -53,7 +53,7 @@ static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b
 {
     const qsf_device *d = b->d;
     const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT, .choose = choose };
-    const uint32_t i = c->n_steps + choose, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
+    const uint32_t i = c->n_steps, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     const uint64_t at = (uint64_t)i * QSF_DEVICE_NUMBERS;
     const qsf_wgsl_candidates_numbers numbers = { .n = l->rows, .cols = cols, .x_ld = l->ld, .sums = sums,
                                                   .scale = l->scale, .cap = l->cap };
@@ -96,11 +96,8 @@ qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buff
         st = candidate_step(c, b, l, QSF_WGSL_MERGE, false, groups * KEPT, from, err);
         groups = qsf_wgsl_candidates_groups(KEPT, groups * KEPT);
     }
-    for (int choose = 0; choose <= c->chooses && !st; choose++) {
-        c->n_steps -= choose;
+    for (int choose = 0; choose <= c->chooses && !st; choose++)
         st = candidate_step(c, b, l, QSF_WGSL_LAST, choose, groups * KEPT, !from, err);
-        c->n_steps += choose;
-    }
     return st;
 }
 

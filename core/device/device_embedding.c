@@ -36,18 +36,8 @@ uint64_t qsf_device_embedding_bytes(const qsf_source *s)
 
 /* ---- the list ---- */
 
-/* Parts have the same bindings, and all there is to set is the number of rows. */
-static qsf_status embed_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
-                                 qsf_device_dispatch *out, qsf_error *err)
-{
-    (void)b, (void)err;
-    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
-    return QSF_OK;
-}
-
 static void list_matrix_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t first)
 {
-    static const qsf_device_own does = { NULL, embed_dispatch };
     const float scale = k->b->source->hp.embd_scale;
     const qsf_wgsl_embed e = {
         .floats = m->form < 0, .form = m->form < 0 ? QSF_F_4 : (qsf_form)m->form, .block = m->t.block,
@@ -58,7 +48,6 @@ static void list_matrix_part(qsf_device_maker *k, const qsf_matrix *m, uint32_t 
     qsf_wgsl_embed_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "embedding", &s);
     *x = (qsf_wgsl_embed_numbers){ .cols = m->t.cols, .blocks = m->blocks, .first = first, .rows = m->t.rows,
                                    .y_ld = k->b->ld, .scale = m->scale * (scale > 0 ? scale : 1) };
-    s->own = &does;
     s->wide = (m->t.cols + 1023) / 1024;
     qsf_device_range ranges[] = { { 0 }, qsf_device_put_matrix(k, m), qsf_device_all_of(k->b, QSF_DEVICE_IDS),
                                   qsf_device_all_of(k->b, QSF_DEVICE_X) };

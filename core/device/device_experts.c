@@ -56,9 +56,6 @@ static const char *experts_refused(const qsf_source *s, const qsf_layer *l, cons
 
 /* ---- the choice ---- */
 
-/* Of a row: one for each expert, and one for the shared ones if they are added to these. */
-static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff && !l->experts_beside); }
-
 enum { SORTED_SLOTS = 4 };      /* of an expert in the mean, from which on groups pay: a group's workgroup
                                  * decodes weights once, and multiplies 64 slots, used or not */
 
@@ -116,7 +113,7 @@ static void list_choice(qsf_device_maker *k)
     const qsf_wgsl_choice c = {
         .router = l->router == QSF_ROUTER_SOFTMAX ? QSF_WGSL_OF_ALL
             : l->router == QSF_ROUTER_SIGMOID ? QSF_WGSL_OF_EACH : QSF_WGSL_OF_CHOSEN,
-        .shared = expert_slots(l) == l->n_used ? QSF_WGSL_ALONE
+        .shared = qsf_device_expert_slots(l) == l->n_used ? QSF_WGSL_ALONE
             : k->w->v[QSF_K_SHARED_ROUTER] ? QSF_WGSL_BESIDE_GATE : QSF_WGSL_BESIDE,
         .bias = bias != NULL, .norm = l->router_norm, .groups = l->n_groups > 1, .scales = scales != NULL,
     };
@@ -126,8 +123,8 @@ static void list_choice(qsf_device_maker *k)
     uint32_t n = 1;
     qsf_wgsl_choice_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "choice of experts", &s);
     *x = (qsf_wgsl_choice_numbers){
-        .experts = l->n_experts, .used = l->n_used, .a_ld = k->b->route_ld, .slots = expert_slots(l),
-        .groups = l->n_groups, .groups_used = l->n_groups_used,
+        .experts = l->n_experts, .used = l->n_used, .a_ld = k->b->route_ld,
+        .slots = qsf_device_expert_slots(l), .groups = l->n_groups, .groups_used = l->n_groups_used,
         .scale = l->router_scale != 0 ? l->router_scale : 1,
     };
     s->own = &does;
@@ -165,7 +162,7 @@ static void list_sort(qsf_device_maker *k)
     qsf_wgsl_text t;
     qsf_wgsl_sort_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "slots by expert", &s);
     *x = (qsf_wgsl_sort_numbers){ .experts = k->layer->n_experts, .used = k->layer->n_used,
-                                  .slots = expert_slots(k->layer) };
+                                  .slots = qsf_device_expert_slots(k->layer) };
     s->own = &does;
     s->slots = k->layer->n_used;
     s->n_experts = k->layer->n_experts;
@@ -227,12 +224,12 @@ static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_de
         tiles = qsf_ceil_div((uint64_t)end * p->rows, QSF_TILE_ROWS) - tile;
     qsf_device_step *s;
     qsf_device_range ranges[8];
-    uint32_t n = 1;
+    uint32_t n = 1, slots = qsf_device_expert_slots(l);
     qsf_wgsl_experts_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, p->name, &s);
     *x = (qsf_wgsl_experts_numbers){
         .rows = p->rows, .blocks = m->blocks, .first = first, .end = end, .tile = (uint32_t)tile,
-        .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = p->y_ld, .used = l->n_used, .slots = expert_slots(l),
-        .x_used = p->down ? 1 : l->n_used, .y_slots = p->down ? expert_slots(l) : l->n_used,
+        .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = p->y_ld, .used = l->n_used, .slots = slots,
+        .x_used = p->down ? 1 : l->n_used, .y_slots = p->down ? slots : l->n_used,
     };
     s->own = &does;
     s->slots = l->n_used;
@@ -330,7 +327,7 @@ static void list_sum(qsf_device_maker *k)
     qsf_wgsl_text t;
     qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "sum of experts", &s);
     *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = k->b->ld, .y_ld = k->b->ld,
-                                  .shares = expert_slots(k->layer), .gain = k->times,
+                                  .shares = qsf_device_expert_slots(k->layer), .gain = k->times,
                                   .eps = k->layer->norm.eps };
     s->wide = beside ? 1 : (cols + 1023) / 1024;
     qsf_device_range ranges[5] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOT_OUT),
@@ -347,7 +344,7 @@ static void list_sum(qsf_device_maker *k)
 /* The input of products is the normed rows until here. */
 static void list_shared_experts(qsf_device_maker *k)
 {
-    const uint32_t ld = k->b->ld, slots = expert_slots(k->layer);
+    const uint32_t ld = k->b->ld, slots = qsf_device_expert_slots(k->layer);
     const bool scaled = qsf_device_scaled(k->b->source, k->number, QSF_K_FFN_DOWN);
     const qsf_device_to slot = { QSF_DEVICE_SLOT_OUT, slots * ld, k->layer->n_used * ld, false, scaled, 1 };
     const qsf_device_to apart = { QSF_DEVICE_TMP, ld, 0, false, scaled, 1 };

@@ -258,7 +258,7 @@ static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, c
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
     if (s->work == QSF_DEVICE_OWN) {
-        if (s->own->batch) s->own->batch(s, numbers, n);
+        if (s->own && s->own->batch) s->own->batch(s, numbers, n);
     } else if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
         ((qsf_wgsl_product_numbers *)numbers)->chunks = batch->chunks;

@@ -55,7 +55,7 @@ struct qsf_device_step {
     bool     fused;                     /* the product makes codes by itself, of `from` */
     qsf_wgsl_rows from;
     qsf_wgsl_floats floats;             /* of a matrix of floats */
-    const qsf_device_own *own;
+    const qsf_device_own *own;          /* NULL: it has what any step has */
     uint32_t slots;                     /* of a row, if the step has a row for each slot; else 0 */
     uint32_t n_experts;                 /* of the layer, for products of experts; */
     qsf_wgsl_experts experts;           /* their shaders */

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_lora.h"
 
+#include "device/device_experts.h"
 #include "weights/layers.h"
 
 #include "wgsl/adapter_wgsl.h"
@@ -157,10 +158,8 @@ static qsf_status lora_room(const qsf_device_buffers *b, qsf_device_lora *x, qsf
     if (!(x->works = qsf_alloc_array(p, x->most, sizeof *x->works, "an adapter", err))) return QSF_E_MEMORY;
     if (!(x->layers = qsf_alloc_array(p, n_layers, sizeof *x->layers, "an adapter", err)))
         return QSF_E_MEMORY;
-    memset(x->layers, 0, n_layers * sizeof *x->layers);
     if (!(x->host_uses = qsf_alloc_array(p, b->rows, sizeof *x->host_uses, "an adapter", err)))
         return QSF_E_MEMORY;
-    memset(x->host_uses, 0, b->rows * sizeof *x->host_uses);
     x->host_numbers = qsf_alloc_array(p, x->most, QSF_DEVICE_NUMBERS, "an adapter", err);
     return x->host_numbers ? QSF_OK : QSF_E_MEMORY;
 }
@@ -188,10 +187,10 @@ static void lora_free(qsf_device_buffers *b, qsf_device_lora *x)
     d->release(d->user, x->uses);
     d->release(d->user, x->numbers);
     b->total -= QSF_MIN(b->total, x->bytes);
-    if (x->works) qsf_dealloc(p, x->works, (uint64_t)x->most * sizeof *x->works);
-    if (x->layers) qsf_dealloc(p, x->layers, (uint64_t)n_layers * sizeof *x->layers);
-    if (x->host_uses) qsf_dealloc(p, x->host_uses, (uint64_t)b->rows * sizeof *x->host_uses);
-    if (x->host_numbers) qsf_dealloc(p, x->host_numbers, (uint64_t)x->most * QSF_DEVICE_NUMBERS);
+    qsf_dealloc(p, x->works, (uint64_t)x->most * sizeof *x->works);
+    qsf_dealloc(p, x->layers, (uint64_t)n_layers * sizeof *x->layers);
+    qsf_dealloc(p, x->host_uses, (uint64_t)b->rows * sizeof *x->host_uses);
+    qsf_dealloc(p, x->host_numbers, (uint64_t)x->most * QSF_DEVICE_NUMBERS);
     qsf_dealloc(p, x, sizeof *x);
 }
 
@@ -203,7 +202,7 @@ static qsf_status loras_grow(const qsf_device_buffers *b, qsf_device_loras *l, q
     qsf_device_lora **list = qsf_alloc_array(b->platform, cap, sizeof *list, "adapters", err);
     if (!list) return QSF_E_MEMORY;
     if (l->n) memcpy(list, l->list, l->n * sizeof *list);
-    if (l->list) qsf_dealloc(b->platform, l->list, (uint64_t)l->cap * sizeof *list);
+    qsf_dealloc(b->platform, l->list, (uint64_t)l->cap * sizeof *list);
     l->list = list;
     l->cap = cap;
     return QSF_OK;
@@ -233,7 +232,7 @@ void qsf_device_lora_drop(qsf_device_buffers *b, qsf_device_loras *l, uint32_t i
 void qsf_device_loras_done(qsf_device_buffers *b, qsf_device_loras *l)
 {
     while (l->n) qsf_device_lora_drop(b, l, l->n - 1);
-    if (l->list) qsf_dealloc(b->platform, l->list, (uint64_t)l->cap * sizeof *l->list);
+    qsf_dealloc(b->platform, l->list, (uint64_t)l->cap * sizeof *l->list);
     *l = (qsf_device_loras){ 0 };
 }
 
@@ -386,7 +385,7 @@ static void step_slots(lora_maker *k, const lora_run *r)
     x->x_ld = qsf_device_codes_ld(p->cols);
     x->y_ld = k->x->h_ld;
     x->used = x->y_slots = used;
-    x->slots = used + (k->layer->n_ff && !k->layer->experts_beside);
+    x->slots = qsf_device_expert_slots(k->layer);
     x->x_used = k->site->hidden ? 1 : used;
     s->own = &does;
     s->slots = used;
@@ -403,15 +402,6 @@ static void step_slots(lora_maker *k, const lora_run *r)
     qsf_wgsl_experts_slots(&t, &s->experts);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
     work_group(k, s, ranges, 6);
-}
-
-static qsf_status up_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n, qsf_device_dispatch *out,
-                              qsf_error *err)
-{
-    (void)b;
-    (void)err;
-    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
-    return QSF_OK;
 }
 
 /* What the last dispatch has of a pair, whose h begin at column h_at. */
@@ -431,7 +421,6 @@ typedef struct site_pair { uint32_t i, h_at, kind; } site_pair;
 
 static void step_second(lora_maker *k, const site_pair *pairs, uint32_t n)
 {
-    static const qsf_device_own does = { NULL, up_dispatch };
     const lora_map *m = k->m;
     const qsf_lora_pair *first = &m->a->pairs[pairs[0].i];
     const qsf_wgsl_adapter of = { .exact = first->planes != 0, .slots = k->site->experts };
@@ -444,7 +433,6 @@ static void step_second(lora_maker *k, const site_pair *pairs, uint32_t n)
         x->pairs[i] = up_pair_numbers(k, pairs[i].i, pairs[i].kind, pairs[i].h_at, s->wide);
         s->wide = x->pairs[i].end;
     }
-    s->own = &does;
     qsf_device_range ranges[7] = {
         { 0 }, { weights, m->b_begin, m->b_end - m->b_begin }, all_of_h(k),
         { k->x->uses, 0, qsf_round_up(k->b->rows * sizeof(float), QSF_DEVICE_ALIGN) },
@@ -453,7 +441,7 @@ static void step_second(lora_maker *k, const site_pair *pairs, uint32_t n)
     if (of.slots) {
         const uint64_t at = m->scales_at[pairs[0].i - m->a->first[m->unit]];
         s->slots = x->used = k->layer->n_used;
-        x->slots = x->used + (k->layer->n_ff && !k->layer->experts_beside);
+        x->slots = qsf_device_expert_slots(k->layer);
         x->y_slots = k->site->hidden ? x->slots : x->used;
         x->b_step = (uint32_t)(first->b_step / 4);
         ranges[6] = (qsf_device_range){ weights, at, first->n_experts * sizeof(float) };

@@ -358,7 +358,7 @@ qsf_status qsf_device_step_dispatch(qsf_device_buffers *b, qsf_device_step *s, c
     const uint32_t n = batch->n;
     uint32_t groups[3];
     *out = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
-    if (s->work == QSF_DEVICE_OWN) return s->own->dispatch(b, s, n, out, err);
+    if (s->own) return s->own->dispatch(b, s, n, out, err);
     if (s->work == QSF_DEVICE_CHUNKS) {
         *out = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
     } else if (s->work == QSF_DEVICE_PROMPT) {

@@ -52,9 +52,9 @@ qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uin
 qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m);
 /* How a matrix that is not tiles is stored. */
 qsf_wgsl_storage qsf_device_storage(const qsf_matrix *m);
-/* Appends a step and returns its numbers, all zeros, for the caller to fill. */
 /* The place of a step's flag. */
 static inline uint32_t qsf_device_flag(const qsf_device_maker *k) { return 2 * k->number + k->inside; }
+/* Appends a step and returns its numbers, all zeros, for the caller to fill. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
 void  qsf_device_step_group(qsf_device_maker *k, qsf_device_step *s, qsf_device_range *ranges, uint32_t n);

@@ -73,13 +73,6 @@ static void fused_fill(fused_case *c)
         qsf_self_tile(c->w + at, c->p->form, c->p->block, &r);
 }
 
-static void fused_function(const qsf_kernels *k, float *y, uint32_t n, qsf_wgsl_function f)
-{
-    if (f == QSF_WGSL_SILU) k->silu_inplace(y, n);
-    if (f == QSF_WGSL_GELU) k->gelu_inplace(y, n);
-    if (f == QSF_WGSL_RELU) k->relu_inplace(y, n);
-}
-
 /* Chunks of attention joined. */
 static void fused_join(fused_case *c)
 {
@@ -99,7 +92,7 @@ static void fused_reference(const qsf_kernels *k, fused_case *c)
     float sums[FUSED_ROWS];
     if (r->source == QSF_WGSL_FROM_ATTENTION) fused_join(c);
     else memcpy(c->x, c->a, c->cols * sizeof *c->x);
-    fused_function(k, c->x, c->cols, r->function);
+    qsf_self_function(k, c->x, c->cols, r->function);
     if (r->source == QSF_WGSL_FROM_TWO) k->vec_mul(c->x, c->x, c->b, c->cols);
     if (r->norm == QSF_WGSL_RMS_NORM) k->rms_norm(c->x, c->x, c->weight, c->cols, 1e-5f);
     if (r->norm == QSF_WGSL_LAYER_NORM)
@@ -112,7 +105,7 @@ static void fused_reference(const qsf_kernels *k, fused_case *c)
         if (p->scaled) sums[i] *= 4;
     }
     if (p->gated) {
-        fused_function(k, sums, QSF_TILE_ROWS, p->function);
+        qsf_self_function(k, sums, QSF_TILE_ROWS, p->function);
         k->vec_mul(sums, sums, sums + QSF_TILE_ROWS, QSF_TILE_ROWS);
     }
     for (uint32_t i = 0; i < FUSED_ROWS; i++)

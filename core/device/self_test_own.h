@@ -92,6 +92,10 @@ void     qsf_self_expect_codes(self_build *b, qsf_device_id out, float tolerance
 /* Ends it: after an error the case is gone. */
 qsf_status qsf_self_end(self_build *b);
 
+/* ---- self_test_rows.c ---- */
+/* A feed-forward's function, in place. */
+void     qsf_self_function(const qsf_kernels *k, float *y, uint32_t n, qsf_wgsl_function f);
+
 /* ---- self_test_product.c ---- */
 /* Fills a tile: codes at random, scales that make sums exact. */
 void     qsf_self_tile(uint8_t *tile, qsf_form f, uint32_t block, self_random *r);

@@ -29,6 +29,13 @@ typedef struct rows_numbers {
           y[ROWS_N * ROWS_COLS], want[ROWS_N * ROWS_COLS];
 } rows_numbers;
 
+void qsf_self_function(const qsf_kernels *k, float *y, uint32_t n, qsf_wgsl_function f)
+{
+    if (f == QSF_WGSL_SILU) k->silu_inplace(y, n);
+    if (f == QSF_WGSL_GELU) k->gelu_inplace(y, n);
+    if (f == QSF_WGSL_RELU) k->relu_inplace(y, n);
+}
+
 /* What the CPU makes of row m. */
 static void self_rows_reference(const qsf_kernels *k, const qsf_wgsl_rows *r, rows_numbers *x, uint32_t m)
 {
@@ -39,9 +46,7 @@ static void self_rows_reference(const qsf_kernels *k, const qsf_wgsl_rows *r, ro
         k->vec_add(y, y, a + ROWS_N * ROWS_COLS, ROWS_COLS);
         if (r->bias && !r->norm) k->vec_add(y, y, x->bias, ROWS_COLS);
     }
-    if (r->function == QSF_WGSL_SILU) k->silu_inplace(y, ROWS_COLS);
-    if (r->function == QSF_WGSL_GELU) k->gelu_inplace(y, ROWS_COLS);
-    if (r->function == QSF_WGSL_RELU) k->relu_inplace(y, ROWS_COLS);
+    qsf_self_function(k, y, ROWS_COLS, r->function);
     if (r->source == QSF_WGSL_FROM_TWO) k->vec_mul(y, y, x->b + (size_t)m * ROWS_COLS, ROWS_COLS);
     if (r->norm == QSF_WGSL_RMS_NORM) k->rms_norm(y, y, x->weight, ROWS_COLS, 1e-5f);
     if (r->norm == QSF_WGSL_LAYER_NORM)

@@ -29,7 +29,7 @@ typedef struct qsf_batch_state {
 #if !defined(QSF_NO_CANDIDATES)
     bool     few;                    /* candidates are enough for most rows that ask */
     const qsf_candidates *candidates;   /* of these rows; NULL: rows[QSF_ROWS_LOGITS] has their logits */
-    uint32_t   n_choices;            /* of the next tokens of its sequences, where they are known */
+    uint32_t   n_choices;            /* of the next tokens of its sequences, if they are known */
     qsf_choice choices[QSF_CHOICES_MOST];
 #endif
 } qsf_batch_state;

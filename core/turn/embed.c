@@ -296,14 +296,16 @@ static void embed_empty(qsf_context *c, const qsf_embed_run *r)
     for (uint32_t s = 0; s < r->n_seqs; s++) qsf_seq_back(c, r->first_seq + s, 0);
 }
 
-static qsf_status embed_run_start(qsf_context *c, qsf_embed_run *r, const qsf_embed_options *opts, bool score)
+/* s: the sequence; -1: all. */
+static qsf_status embed_run_in(qsf_context *c, qsf_embed_run *r, qsf_seq s, const int32_t *ids,
+                               const size_t *lens, size_t n, const qsf_embed_options *opts, bool score,
+                               float *out)
 {
     qsf_status st = QSF_OK;
-    const int32_t *ids = r->ids;
-    const size_t *lens = r->lens, n = r->n;
     c->error = (qsf_error){ 0 };
-    r->score = score;
-    r->asked = c->hidden;
+    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .score = score, .asked = c->hidden,
+                          .n_seqs = c->o.n_seqs };
+    if (s >= 0) r->first_seq = (uint32_t)s, r->n_seqs = 1;
     qsf_embed_defaults(&r->o);
     if (score) st = score_how(c, r);
     else if (!(st = QSF_TAKE(&r->o, opts, qsf_embed_options, &c->error)))
@@ -322,18 +324,7 @@ static qsf_status embed_run_start(qsf_context *c, qsf_embed_run *r, const qsf_em
 qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
                                size_t n, const qsf_embed_options *opts, bool score, float *out)
 {
-    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .n_seqs = c->o.n_seqs };
-    return embed_run_start(c, r, opts, score);
-}
-
-qsf_status qsf_embed_run_in(qsf_context *c, qsf_embed_run *r, qsf_seq s, const int32_t *ids,
-                            const size_t *lens, size_t n, const qsf_embed_options *opts, bool score,
-                            float *out)
-{
-    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .first_seq = (uint32_t)s,
-                          .n_seqs = 1 };
-    const qsf_status st = qsf_seq_check(c, s);
-    return st ? st : embed_run_start(c, r, opts, score);
+    return embed_run_in(c, r, -1, ids, lens, n, opts, score, out);
 }
 
 void qsf_embed_run_end(qsf_context *c, const qsf_embed_run *r)
@@ -373,7 +364,7 @@ qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *len
 
 /* ---- step by step ---- */
 
-/* s: the sequence; -1: all. */
+/* s: as of embed_run_in. */
 static qsf_status embedding_begin(qsf_context *c, qsf_seq s, const int32_t *ids, const size_t *lens, size_t n,
                                   const qsf_embed_options *opts, bool score, float *out,
                                   qsf_embed_run **e)
@@ -382,8 +373,7 @@ static qsf_status embedding_begin(qsf_context *c, qsf_seq s, const int32_t *ids,
     *e = NULL;
     qsf_embed_run *r = qsf_alloc(p, sizeof *r, "an embedding", &c->error);
     if (!r) return QSF_E_MEMORY;
-    const qsf_status st = s < 0 ? qsf_embed_run_begin(c, r, ids, lens, n, opts, score, out)
-        : qsf_embed_run_in(c, r, s, ids, lens, n, opts, score, out);
+    const qsf_status st = embed_run_in(c, r, s, ids, lens, n, opts, score, out);
     r->context = c;
     if (st) qsf_dealloc(p, r, sizeof *r);
     else *e = r;

@@ -37,10 +37,6 @@ struct qsf_embed_run {
  * qsf_embed_run_step until it returns something other than QSF_PENDING, or qsf_embed_run_end. */
 qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
                                size_t n, const qsf_embed_options *opts, bool score, float *out);
-/* The same in sequence s alone. */
-qsf_status qsf_embed_run_in(qsf_context *c, qsf_embed_run *r, qsf_seq s, const int32_t *ids,
-                            const size_t *lens, size_t n, const qsf_embed_options *opts, bool score,
-                            float *out);
 /* As qsf_step. */
 qsf_status qsf_embed_run_step(qsf_context *c, qsf_embed_run *r, bool *waiting);
 void       qsf_embed_run_end(qsf_context *c, const qsf_embed_run *r);

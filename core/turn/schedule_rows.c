@@ -72,12 +72,11 @@ void qsf_schedule_given(qsf_schedule *s, uint32_t rows, uint32_t blocks)
 
 uint32_t qsf_schedule_answer(qsf_schedule *s, qsf_turn *t, qsf_seq q, bool forced)
 {
-    enum { FORCED = 32 };
     const uint32_t room = s->n_batch - s->n_rows;
     uint32_t n = 1 + QSF_MIN(s->draft, s->spare), logits = 0;
     qsf_row *rows = s->rows + s->n_rows;
     if (!room) return 0;
-    if (forced && s->most_draft <= s->spare) n = FORCED;
+    if (forced && s->most_draft <= s->spare) n = QSF_SCHEDULE_FORCED;
     if (n > 1 && room <= s->others) n = 1;
     else if (n > 1 && n > room - s->others) n = room - s->others;
     const uint32_t fit = qsf_schedule_fit(s, q, blocks_left(s));

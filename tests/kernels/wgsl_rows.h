@@ -128,7 +128,7 @@ static void rows_variant(wgsl_folder *f, table_test *t, const qsf_kernels *k, qs
     rows_run(f, t, k, &r, 64);
 }
 
-/* A value of each row but the last that is not finite: of A, or hidden by the function. */
+/* A value of the second row is not finite: it sets the flag, also if the function hides it. */
 static void flags_case(wgsl_folder *f, const char *name, bool hidden)
 {
     enum { ROWS = 3, COLS = 64 };

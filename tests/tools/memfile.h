@@ -38,4 +38,16 @@ static inline void memfile_init(memfile *m, const void *bytes, uint64_t len)
     m->file.close = memfile_close;
 }
 
+/* What is written to it, for memfile_init: a qsf_write_fn. */
+typedef struct memfile_bytes { uint8_t bytes[1 << 16]; size_t len; } memfile_bytes;
+
+static inline qsf_status memfile_write(void *user, const void *bytes, size_t len)
+{
+    memfile_bytes *m = user;
+    if (len > sizeof m->bytes - m->len) return QSF_E_FULL;
+    memcpy(m->bytes + m->len, bytes, len);
+    m->len += len;
+    return QSF_OK;
+}
+
 #endif

@@ -41,8 +41,8 @@ GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[4],
     memcpy(left, use.left, sizeof use.left);
 }
 
-/* qsf_device_trial_step, of the context that moved last: its status, or QSF_PENDING + 256 if bytes
- * of the file are missing.  ns: by qsf_trial_kind. */
+/* qsf_device_trial_step, of the context that moved last: its status, or QSF_PENDING +
+ * QSF_FLAT_WAITING if bytes of the file are missing.  ns: by qsf_trial_kind. */
 GPU_EXPORT("trial") int32_t gpu_trial(uint32_t context, bool begins, double ns[QSF_N_TRIAL_KINDS])
 {
     static qsf_device_trial trial;
@@ -52,7 +52,7 @@ GPU_EXPORT("trial") int32_t gpu_trial(uint32_t context, bool begins, double ns[Q
     if (begins) trial = (qsf_device_trial){ 0 };
     const qsf_status st = qsf_flat_said(&c->o, qsf_device_trial_step(c->context, &trial, &reading));
     memcpy(ns, trial.ns, sizeof trial.ns);
-    return (int32_t)st + (reading ? 256 : 0);
+    return (int32_t)st + (reading ? QSF_FLAT_WAITING : 0);
 }
 
 /* All layers are the CPU's again: the GPU is not worth it. */

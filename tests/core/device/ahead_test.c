@@ -319,18 +319,8 @@ TEST(several_answers_at_once_are_the_same)
 
 /* ---- sessions ---- */
 
-typedef struct session_bytes { uint8_t bytes[1 << 16]; size_t len; } session_bytes;
-static qsf_status session_write(void *user, const void *bytes, size_t len)
-{
-    session_bytes *s = user;
-    if (len > sizeof s->bytes - s->len) return QSF_E_FULL;
-    memcpy(s->bytes + s->len, bytes, len);
-    s->len += len;
-    return QSF_OK;
-}
-
 /* What a session says when the CPU continues it. */
-static float *session_logits(const session_bytes *s)
+static float *session_logits(const memfile_bytes *s)
 {
     const tiny_options t = ahead_model();
     const qsf_context_options o = bench_options();
@@ -353,7 +343,7 @@ TEST(sessions_saved_after_an_answer_are_the_same)
 {
     NEEDS_DEVICE;
     const answer a = { .n = 9, .logprobs = -1, .cancel_at = 3 };
-    static session_bytes saved[2];
+    static memfile_bytes saved[2];
     for (int ahead = 0; ahead < 2; ahead++) {
         qsf_turn *t = NULL;
         size_t n;
@@ -363,7 +353,7 @@ TEST(sessions_saved_after_an_answer_are_the_same)
         say(&one, t, &a, &with[ahead], 0);
         const int32_t *ids = qsf_turn_tokens(t, &n);
         saved[ahead].len = 0;
-        CHECK_EQ(qsf_session_save(one.c, 0, ids, n, session_write, &saved[ahead], &one.error), QSF_OK);
+        CHECK_EQ(qsf_session_save(one.c, 0, ids, n, memfile_write, &saved[ahead], &one.error), QSF_OK);
         const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
         CHECK(!ahead || x->n_flown > x->n_taken);
         qsf_turn_free(t);

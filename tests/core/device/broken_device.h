@@ -127,15 +127,21 @@ static qsf_status broken_copy(void *u, qsf_device_id to, uint64_t to_at, qsf_dev
         : broken.real->copy(broken.real->user, to, to_at, from, from_at, len, err);
 }
 
-/* A list that uses a buffer without memory runs not at all, and state has the reason. */
+/* Whether a dispatch of the list uses a buffer without memory: state then has the reason. */
+static void broken_list(const qsf_device_dispatch *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
+            broken.refused |= broken.full[broken.groups[list[i].group][k]];
+}
+
+/* A list that is refused runs not at all. */
 static qsf_status broken_submit(void *u, const qsf_device_dispatch *list, size_t n, qsf_error *err)
 {
     qsf_status st;
     (void)u;
     if (broken_now(err, &st)) return st;
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
-            broken.refused |= broken.full[broken.groups[list[i].group][k]];
+    broken_list(list, n);
     if (broken.refused) return QSF_OK;
     st = broken.real->submit(broken.real->user, list, n, err);
     broken.submit_ns = broken_cpu_ns();
@@ -150,9 +156,7 @@ static qsf_status broken_encode(void *u, const qsf_device_dispatch *list, size_t
     (void)u;
     *out = 0;
     if (broken_now(err, &st)) return st;
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
-            broken.refused |= broken.full[broken.groups[list[i].group][k]];
+    broken_list(list, n);
     if ((st = broken.real->encode(broken.real->user, list, n, out, err))) return st;
     broken.live++;
     return QSF_OK;

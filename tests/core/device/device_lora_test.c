@@ -164,17 +164,23 @@ TEST(rows_have_the_adapters_of_their_sequences)
     pair_end(&p);
 }
 
+/* A model of which all layers stay on the device. */
+static void compare_model(const tiny_options *t, bool ends)
+{
+    pair_of p;
+    if (!pair_begin(&p, t, ends, false)) return;
+    set_adapters(&p);
+    compare(&p);
+    CHECK_EQ(layers_there(&p.b[GPU]), 2);
+    pair_end(&p);
+}
+
 /* The embedding's and the head's are the CPU's. */
 TEST(adapters_of_embedding_and_head_are_added)
 {
     NEEDS_DEVICE;
     const tiny_options t = tiny_defaults();
-    pair_of p;
-    if (!pair_begin(&p, &t, true, false)) return;
-    set_adapters(&p);
-    compare(&p);
-    CHECK_EQ(layers_there(&p.b[GPU]), 2);
-    pair_end(&p);
+    compare_model(&t, true);
 }
 
 /* Then adapters are of floats, too. */
@@ -182,13 +188,8 @@ TEST(matrices_of_floats_have_adapters)
 {
     NEEDS_DEVICE;
     tiny_options t = tiny_defaults();
-    pair_of p;
     t.type = QSF_T_F16;
-    if (!pair_begin(&p, &t, false, false)) return;
-    set_adapters(&p);
-    compare(&p);
-    CHECK_EQ(layers_there(&p.b[GPU]), 2);
-    pair_end(&p);
+    compare_model(&t, false);
 }
 
 /* The parts' outputs have norms, biases and scales of their own. */
@@ -196,15 +197,10 @@ TEST(outputs_with_norms_and_biases_have_adapters)
 {
     NEEDS_DEVICE;
     tiny_options t = tiny_defaults();
-    pair_of p;
     t.biases = t.post_norms = true;
     t.scales = 2;
     t.hp.residual_scale = 0.5f;
-    if (!pair_begin(&p, &t, false, false)) return;
-    set_adapters(&p);
-    compare(&p);
-    CHECK_EQ(layers_there(&p.b[GPU]), 2);
-    pair_end(&p);
+    compare_model(&t, false);
 }
 
 /* Exact adapters of codes need rows of floats, which the device does not have: all layers move. */

@@ -239,22 +239,12 @@ TEST(positions_that_are_lost_are_an_error)
     bench_end(&b);
 }
 
-typedef struct session_bytes { uint8_t bytes[1 << 16]; size_t len; } session_bytes;
-static qsf_status session_write(void *user, const void *bytes, size_t len)
-{
-    session_bytes *s = user;
-    if (len > sizeof s->bytes - s->len) return QSF_E_FULL;
-    memcpy(s->bytes + s->len, bytes, len);
-    s->len += len;
-    return QSF_OK;
-}
-
 /* Loads a session on one side and continues it, saves it there, and continues it on the other. */
 static void session_moves(bool from_device)
 {
     const tiny_options t = small_model();
     const qsf_context_options o = small_options();
-    static session_bytes saved, again;
+    static memfile_bytes saved, again;
     int32_t ids[PROMPT], own[PROMPT];
     const float *want, *got;
     bench b[2];
@@ -265,11 +255,11 @@ static void session_moves(bool from_device)
     for (int k = 0; k < 2; k++) if (!begin(&b[k], &t, &o, from_device == (k == 0))) return;
     bench_tokens(ids, PROMPT, b[0].n_vocab, 5);
     CHECK_EQ(qsf_feed(b[0].c, 0, ids, PROMPT - 1, NULL), QSF_OK);
-    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 1, session_write, &saved, &b[0].error), QSF_OK);
+    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 1, memfile_write, &saved, &b[0].error), QSF_OK);
     memfile_init(&f, saved.bytes, saved.len);
     CHECK_EQ(qsf_session_load(b[1].c, 0, &f.file, own, PROMPT, &n, &b[1].error), QSF_OK);
     CHECK_EQ(n, PROMPT - 1);
-    CHECK_EQ(qsf_session_save(b[1].c, 0, own, n, session_write, &again, &b[1].error), QSF_OK);
+    CHECK_EQ(qsf_session_save(b[1].c, 0, own, n, memfile_write, &again, &b[1].error), QSF_OK);
     CHECK(saved.len == again.len && !memcmp(saved.bytes, again.bytes, saved.len));
     for (int k = 0; k < 2; k++) CHECK_EQ(qsf_seq_share(b[k].c, 1, 0, PROMPT - 1), QSF_OK);
     /* copies a block */
@@ -295,7 +285,7 @@ static void session_outlives(bool lost_first)
 {
     const tiny_options t = small_model();
     const qsf_context_options o = small_options();
-    static session_bytes saved;
+    static memfile_bytes saved;
     int32_t ids[PROMPT], own[PROMPT];
     const float *want, *got;
     bench b[2];
@@ -306,7 +296,7 @@ static void session_outlives(bool lost_first)
     for (int k = 0; k < 2; k++) if (!begin(&b[k], &t, &o, k == 1)) return;
     bench_tokens(ids, PROMPT, b[0].n_vocab, 5);
     CHECK_EQ(qsf_feed(b[0].c, 0, ids, PROMPT - 2, NULL), QSF_OK);
-    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 2, session_write, &saved, &b[0].error), QSF_OK);
+    CHECK_EQ(qsf_session_save(b[0].c, 0, ids, PROMPT - 2, memfile_write, &saved, &b[0].error), QSF_OK);
     if (lost_first) {
         CHECK_EQ(qsf_feed(b[1].c, 1, ids, 3, NULL), QSF_OK);
         broken.lost = true;

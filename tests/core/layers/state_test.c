@@ -106,29 +106,18 @@ static void check_state(const bench *b, qsf_seq s, const int32_t *ids, size_t n)
 
 /* ---- sessions ---- */
 
-typedef struct saved { uint8_t bytes[1 << 16]; size_t len; } saved;
-
-static qsf_status save_bytes(void *user, const void *bytes, size_t len)
-{
-    saved *s = user;
-    if (s->len + len > sizeof s->bytes) return QSF_E_FULL;
-    memcpy(s->bytes + s->len, bytes, len);
-    s->len += len;
-    return QSF_OK;
-}
-
-static qsf_status load_bytes(bench *b, qsf_seq s, const saved *from, int32_t *ids, size_t *n)
+static qsf_status load_bytes(bench *b, qsf_seq s, const memfile_bytes *from, int32_t *ids, size_t *n)
 {
     memfile f;
     memfile_init(&f, from->bytes, from->len);
     return qsf_session_load(b->c, s, &f.file, ids, N_CTX, n, &b->error);
 }
 
-static bool save(bench *b, qsf_seq s, const int32_t *ids, saved *to)
+static bool save(bench *b, qsf_seq s, const int32_t *ids, memfile_bytes *to)
 {
     to->len = 0;
     const uint32_t n = qsf_seq_length(b->c, s);
-    const bool ok = bench_ok(b, qsf_session_save(b->c, s, ids, n, save_bytes, to, &b->error));
+    const bool ok = bench_ok(b, qsf_session_save(b->c, s, ids, n, memfile_write, to, &b->error));
     CHECK_EQ(to->len, qsf_session_bytes(b->c, s));
     return ok;
 }
@@ -265,7 +254,7 @@ typedef struct walk {
     bench   b;
     int32_t ids[SEQS][N_CTX];
     size_t  n[SEQS];
-    saved   s;
+    memfile_bytes s;
 } walk;
 
 /* Both get rows of one batch, which is done or dropped after some layers. */
@@ -332,7 +321,7 @@ TEST(whatever_happens_the_state_is_that_of_a_fresh_run)
 
 TEST(a_session_has_the_state_and_only_a_model_with_state_takes_it)
 {
-    static saved s, plain;
+    static memfile_bytes s, plain;
     bench b;
     int32_t ids[N_CTX], got[N_CTX];
     size_t n;
