@@ -5,6 +5,7 @@
 #   qsf-simd            128-bit vectors               every browser since 2023
 #   qsf-relaxed         and relaxed SIMD's dot product
 #   *-threads           with a shared memory          pages with cross-origin isolation, Node.js
+#   relaxed64-threads   and with 64-bit addresses     models that need more than 4 GB of memory
 #   qsf-gpu[-threads]   GPUs                          fetched besides one of these if a GPU is used
 #
 # js/, web/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a
@@ -104,14 +105,17 @@ foreach(library IN ITEMS lz4 zstd)
     if(qsf_${library})
         file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
         list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
-        add_library(engine_${library} OBJECT ${sources})
         # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not
         # replace. One of zstd's two implementations is enough.
-        target_compile_options(engine_${library} PRIVATE -w ${QSF_LEAST_FLAGS}
-            -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
+        set(flags -w ${QSF_LEAST_FLAGS} -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
             -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_NO_INLINE=1
-            -DZSTD_STRIP_ERROR_STRINGS=1
-            -fno-builtin-fprintf ${QSF_WASM_FEATURES})
+            -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${QSF_WASM_FEATURES})
+        add_library(engine_${library} OBJECT ${sources})
+        target_compile_options(engine_${library} PRIVATE ${flags})
+        if(QSF_WASM64_LIBRARIES)
+            add_library(engine_${library}64 OBJECT ${sources})
+            target_compile_options(engine_${library}64 PRIVATE ${flags} ${QSF_WASM64_FLAGS})
+        endif()
     endif()
 endforeach()
 
@@ -162,6 +166,9 @@ function(qsf_engine_level variant level)
     if(variant MATCHES "threads")
         list(APPEND flags -matomics)
     endif()
+    if(variant MATCHES "64")
+        list(APPEND flags ${QSF_WASM64_FLAGS})
+    endif()
     string(REPLACE "relaxed" "simd" base "engine_core_${variant}_${level}")
     set(own "engine_${variant}_${level}")
     if(NOT TARGET ${base})
@@ -177,29 +184,40 @@ endfunction()
 # qsf_engine(variant): js/qsf-<variant>.wasm
 function(qsf_engine variant)
     set(targets "")
+    set(bits "")
+    set(libraries ${QSF_WASM_LIBRARIES})
+    set(addresses --max-memory=4294967296)
+    if(variant MATCHES "64")
+        set(bits 64)
+        set(libraries ${QSF_WASM64_LIBRARIES})
+        set(addresses -mwasm64 --max-memory=17179869184)    # what browsers allow
+    endif()
     # in this order they compress better
     qsf_engine_level(${variant} least ${QSF_LEAST_FLAGS})
     qsf_engine_level(${variant} small ${QSF_SMALL_FLAGS})
     qsf_engine_level(${variant} fast -O3)
     list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
     foreach(library IN ITEMS lz4 zstd)
-        if(TARGET engine_${library})
-            list(APPEND objects $<TARGET_OBJECTS:engine_${library}>)
-            list(APPEND targets engine_${library})
+        if(TARGET engine_${library}${bits})
+            list(APPEND objects $<TARGET_OBJECTS:engine_${library}${bits}>)
+            list(APPEND targets engine_${library}${bits})
         endif()
     endforeach()
     set(link --no-entry --gc-sections --strip-all --compress-relocations -O2 -z stack-size=262144
-        --import-memory
-        --initial-memory=4194304
-        --max-memory=4294967296 --export=__stack_pointer --export-table --growable-table ${qsf_exports})
+        --import-memory --initial-memory=4194304 ${addresses} --export=__stack_pointer ${qsf_exports})
     set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu.rsp")
     if(variant MATCHES "threads")
         set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu-threads.rsp")
         # the C library's parts used here (maths, strings) do not share state
         list(APPEND link --shared-memory --no-check-features)
     endif()
+    # GPUs' modules have 32-bit addresses
+    set(for_gpu --export-table --growable-table "@${calls}")
+    if(bits)
+        set(for_gpu "")
+    endif()
     set(module "${qsf_package}/qsf-${variant}.wasm")
-    qsf_link("${module}" ${objects} ${QSF_WASM_LIBRARIES} ${link} "@${calls}")
+    qsf_link("${module}" ${objects} ${libraries} ${link} ${for_gpu})
     add_custom_command(OUTPUT "${module}" ${qsf_link_commands} DEPENDS ${objects} "${calls}"
         tools/trim_wasm.py COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
@@ -210,6 +228,11 @@ qsf_engine(simd)
 qsf_engine(relaxed)
 qsf_engine(simd-threads)
 qsf_engine(relaxed-threads)
+if(QSF_WASM64_LIBRARIES)
+    qsf_engine(relaxed64-threads)
+else()
+    message(STATUS "no C library for 64-bit addresses: models that need more than 4 GB stream their layers")
+endif()
 
 file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/js" js/*.js js/*.d.ts js/package.json
     js/README.md)

@@ -358,7 +358,7 @@ export class Conversation {
     for (;;) {
       await this.#batches.seat(this);
       this.adapt(uses);
-      const status = memory.with(Int32Array.from(ids), at => memory.with(Uint32Array.of(ids.length), lens =>
+      const status = memory.with(Int32Array.from(ids), at => memory.sizes([ids.length], lens =>
         x.qsf_flat_embedding_begin(handle, at, lens, 1)));
       if (status === E_FULL && await this.#batches.evict(this)) continue;
       memory.check(status, handle);

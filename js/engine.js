@@ -6,16 +6,17 @@ import {Conversation} from './conversation.js';
 import {QsfError} from './errors.js';
 import {lively, nameOf} from './gpu_choice.js';
 import {GpuModule} from './gpu_module.js';
-import {Memory, listed} from './memory.js';
+import {Memory, listed, unsigned} from './memory.js';
 import {E_BUDGET, MODEL, OK, PENDING, PLAN, STATS} from './names.js';
 import {contextTexts} from './options.js';
 import {Swap} from './swap.js';
 import {Transport} from './transport.js';
 import {figuresOf, slower} from './trials.js';
+import {NARROW, hasWide, wideExports, wideImports, wideMemory} from './wide.js';
 
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
-const FIRST_PAGES = 64;
+const FIRST_PAGES = 64, WIDE = 'relaxed64-threads';
 /* Answers in a batch. By default one if memory is limited, since each needs room for its logits, if
  * each would have a window of its own, or if batches change results. */
 const PARALLEL = 8;
@@ -50,7 +51,8 @@ export class Engine {
     const variants = [];
     if (shared && host.threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
     variants.push(...(relaxed ? ['relaxed'] : []), 'simd');
-    const engine = new Engine(source, variants, host);
+    const wide = shared && host.threads > 1 && relaxed && hasWide();
+    const engine = new Engine(source, variants, {...host, wide});
     await engine.#next();
     return engine;
   }
@@ -82,17 +84,19 @@ export class Engine {
   }
 
   async #start(module, threads, maximum, startThread) {
-    const shared = threads > 1;
-    const raw = new WebAssembly.Memory({initial: FIRST_PAGES, maximum, shared});
-    const memory = this.#memory = new Memory(raw);
-    const imports = {env: {memory: raw}, qsf: this.#transport.imports(memory)};
-    const x = memory.x = (await WebAssembly.instantiate(module, imports)).exports;
+    const shared = threads > 1, isWide = this.variant === WIDE;
+    const raw = isWide ? wideMemory(FIRST_PAGES)
+      : new WebAssembly.Memory({initial: FIRST_PAGES, maximum, shared});
+    const memory = this.#memory = new Memory(raw, isWide), calls = this.#transport.imports(memory);
+    const imports = {env: {memory: raw}, qsf: isWide ? wideImports(calls) : calls};
+    const {exports} = await WebAssembly.instantiate(module, imports);
+    const x = memory.x = isWide ? wideExports(exports) : exports;
     x.start();
     if (!shared) return;
     const n = x.threads(threads - 1);
     const started = [];
     for (let i = 0; i < n; i++)
-      started.push(startThread({module, memory: raw, index: i, stack: x.thread_stack(i) >>> 0}));
+      started.push(startThread({module, memory: raw, index: i, stack: unsigned(x.thread_stack(i))}));
     for (const result of await Promise.allSettled(started)) {
       if (result.status === 'rejected') throw result.reason;
       this.#threads.push(result.value);
@@ -124,6 +128,15 @@ export class Engine {
     this.#of = {memory: this.#memory, transport: this.#transport, variant: this.variant,
       warn: this.#host.warn, model: this.#model, context: this.#context};
     this.last = this.aside = this.converse();
+  }
+  /** Before context(options): takes a module with 64-bit addresses if the memory needs them. */
+  async widen(options) {
+    if (!this.#host.wide || this.estimate(options).memoryBytes <= NARROW) return;
+    this.terminate();
+    this.#conversations.clear();
+    this.#variants = [WIDE, this.variant];
+    await this.#next();
+    await this.open();
   }
   async #open() {
     const memory = this.#memory, options = listed([['i2s-layout', this.#host.i2sLayout]]);
@@ -332,7 +345,8 @@ export async function runThread({module, memory, index, stack}, ready) {
       cancel: stranger,
       save: stranger, load: stranger},
   });
-  exports.__stack_pointer.value = stack;
+  const top = exports.__stack_pointer;
+  top.value = typeof top.value === 'bigint' ? BigInt(stack) : stack;
   ready();
   try {
     exports.thread_main(index);

@@ -37,7 +37,7 @@ export interface ModelInfo {
   readonly slots: number;
   /** What was reduced to stay within `memory`: "batch 256 -> 64". */
   readonly reductions: readonly string[];
-  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
+  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads' | 'relaxed64-threads';
   readonly threads: number;
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
    * 'cpu': all of it, for this reason. trial: milliseconds of the layers for each token, of an

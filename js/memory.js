@@ -4,6 +4,12 @@
 import {QsfError} from './errors.js';
 import {E_IO, OK, STATUS} from './names.js';
 
+/** An address from a module: unsigned, where 32 bits of it came as a signed number. */
+export const unsigned = at => (at < 0 ? at + 2 ** 32 : at);
+
+/* of names that a module passes */
+const LONGEST = 1 << 20;
+
 const decoder = new TextDecoder('utf-8', {ignoreBOM: true});
 const encoder = new TextEncoder();
 
@@ -20,23 +26,29 @@ export class Memory {
   failure;
   #memory; #numbers = new Map(); #texts = new Map();
 
-  constructor(memory) { this.#memory = memory; }
+  /** isWide: addresses have 64 bits. */
+  constructor(memory, isWide) {
+    this.#memory = memory;
+    this.isWide = isWide;
+  }
   get raw() { return this.#memory; }
   get size() { return this.#memory.buffer.byteLength; }
 
   /** A view, which is invalid once the memory has grown. */
-  bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
+  bytes(at, length) { return new Uint8Array(this.#memory.buffer, unsigned(at), length); }
   /** Copies: a shared buffer cannot be decoded. */
   text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
   /** A string that ends in a zero byte. */
-  string(at) { return this.text(at, new Uint8Array(this.#memory.buffer, at).indexOf(0)); }
-  numbers(at, n) { return [...new Int32Array(this.#memory.buffer, at >>> 0, n)]; }
+  string(at) {
+    return this.text(at, this.bytes(at, Math.min(this.size - at, LONGEST)).indexOf(0));
+  }
+  numbers(at, n) { return [...new Int32Array(this.#memory.buffer, unsigned(at), n)]; }
   /** Where the module waits for a 32-bit word. */
-  store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer), at >>> 2, value); }
+  store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer, at, 1), 0, value); }
 
   /** Returns fn(place), with room for size bytes at that place. */
   room(size, fn) {
-    const at = this.x.alloc(size) >>> 0;
+    const at = unsigned(this.x.alloc(size));
     if (!at) throw new QsfError('MEMORY', `out of memory: ${size} bytes`);
     try {
       return fn(at);
@@ -50,6 +62,10 @@ export class Memory {
       this.bytes(at, array.byteLength).set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
       return fn(at);
     });
+  }
+  /** The same, with a list of sizes. */
+  sizes(list, fn) {
+    return this.with(this.isWide ? BigUint64Array.from(list, BigInt) : Uint32Array.from(list), fn);
   }
   /** The same, with a string that ends in a zero byte. */
   named(name, fn) { return this.with(encoded(`${name}\0`), fn); }

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 
-const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads', 'gpu', 'gpu-threads'];
+const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads', 'relaxed64-threads', 'gpu',
+  'gpu-threads'];
 
 /** options, with workerUrl and wasmPaths as a worker understands them;
  * absolute(text) is its address. */

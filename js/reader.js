@@ -160,7 +160,7 @@ export function serveReader(host) {
         await source.fetch(at, length, controller.signal,
           (part, offset) => fill(target => target.set(part, offset)));
       if (bytes) return host.post({id, bytes}, [bytes.buffer]);
-      fill(() => Atomics.store(new Int32Array(memory.buffer), state >>> 2, 0));
+      fill(() => Atomics.store(new Int32Array(memory.buffer, state, 1), 0, 0));
       Atomics.add(ring, RING, 1);
       Atomics.notify(ring, RING);
       return host.post({id, done: true});

@@ -80,6 +80,8 @@ export function serve(host) {
     }
     const which = await chosen;
     check();
+    if (!which.gpu) await engine.widen({...options, threads: 0});
+    check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
     await engine.context({...options, threads: 0}, which, trials);
     talks = new Talks(engine);

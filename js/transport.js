@@ -1,6 +1,7 @@
 /* Moves bytes in and out of a module's memory: the file's bytes, and those of sessions.
  * SPDX-License-Identifier: MIT */
 import {E_CANCELLED, E_IO, OK, PENDING} from './names.js';
+import {unsigned} from './memory.js';
 import {beginOf, lengthFrom} from './split.js';
 
 export class Transport {
@@ -24,13 +25,13 @@ export class Transport {
     this.#memory = memory;
     return {
       now: () => performance.now(),
-      open: path => beginOf(this.#source, memory.string(path >>> 0)) ?? -1,
+      open: path => beginOf(this.#source, memory.string(unsigned(path))) ?? -1,
       length: begin => lengthFrom(this.#source, begin),
-      read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
-      cancel: state => this.#cancel(state >>> 0),
-      save: (at, length) => this.#take(memory.bytes(at, length >>> 0)),
+      read: (at, dst, length, state) => this.#read(at, unsigned(dst), unsigned(length), unsigned(state)),
+      cancel: state => this.#cancel(unsigned(state)),
+      save: (at, length) => this.#take(memory.bytes(at, unsigned(length))),
       load: (at, dst, length) =>
-        memory.bytes(dst, length >>> 0).set(this.#session.subarray(at, at + (length >>> 0))),
+        memory.bytes(dst, unsigned(length)).set(this.#session.subarray(at, at + unsigned(length))),
     };
   }
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
     python3 tools/make_names.py --check    reports which of them do not match
 
 - js/names.js: names of numbers that js/engine.js asks for, and the constants that js/ uses;
+- js/addresses.js: which arguments of the functions that js/ calls are addresses or sizes;
 - bindings/names.py: all names, for Python;
 - docs/flat.md: the tables of numbers, texts and options.
 """
@@ -17,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES, HEADER = ROOT / "bindings" / "qsf_flat_names.h", ROOT / "include" / "qsf.h"
 FLAT = ROOT / "bindings" / "qsf_flat.h"
 SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
+ADDRESSES = ROOT / "js" / "addresses.js"
 # Whose names are.
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
           ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
@@ -116,6 +118,30 @@ def script(known):
     return out
 
 
+def addresses():
+    """Of each function that js/ calls, a letter for each parameter: a for a pointer or a size."""
+    code = re.sub(r"/\*.*?\*/", "", FLAT.read_text(), flags=re.S)
+    found = re.findall(r"QSF_API[\w *]+?\b(qsf_flat_\w+)\(([^()]*)\);", code)
+    for path in sorted((ROOT / "platform" / "wasm").glob("*.c")):
+        found += re.findall(r'WASM_EXPORT\("(\w+)"\)[\w *]+\(([^()]*)\)', path.read_text())
+    calls = "".join(path.read_text() for path in sorted((ROOT / "js").glob("*.js")) if path != ADDRESSES)
+    called = set(re.findall(r"\.(\w+)", calls))
+    kinds = {}
+    for name, parameters in found:
+        letters = "".join("a" if re.search(r"\*|\bsize_t\b|\bqsf_log_fn\b", one) else "-"
+                          for one in parameters.split(","))
+        if "uint64_t" in parameters:
+            sys.exit(f"{FLAT}: {name} takes a number of 64 bits, which is no address")
+        if name in called and "a" in letters:
+            kinds[name] = letters
+    out = ("/* Which arguments of a module's functions are addresses or sizes (a): BigInts, if the module's\n"
+           " * addresses have 64 bits. tools/make_names.py makes it from bindings/qsf_flat.h and\n"
+           " * platform/wasm: change those, not this file.\n"
+           " * SPDX-License-Identifier: MIT */\n"
+           "export const ADDRESSES = {\n")
+    return out + "".join(f"  {name}: '{letters}',\n" for name, letters in sorted(kinds.items())) + "};\n"
+
+
 def map_camel(names):
     return [camel(name) for name in names]
 
@@ -182,7 +208,8 @@ def page(text):
 
 def main():
     known = constants()
-    made = {SCRIPT: script(known), PYTHON: python(known), PAGE: page(PAGE.read_text())}
+    made = {SCRIPT: script(known), ADDRESSES: addresses(), PYTHON: python(known),
+            PAGE: page(PAGE.read_text())}
     for path, text in made.items():
         if path.exists() and path.read_text() == text:
             continue

@@ -5,8 +5,8 @@
  *
  *   node tools/strip_comments.mjs FILE...        changes the files
  *
- * It relies on the form that the sources have (js/test/package.node.test.js checks that only comments
- * went): a comment of more than one word begins a line or follows code after a space. */
+ * It relies on the form of the sources: a comment of several lines begins a line, and none of one
+ * line is in a string. js/test/package.node.test.js checks that nothing else goes. */
 import {readFileSync, writeFileSync} from 'node:fs';
 import {pathToFileURL} from 'node:url';
 

@@ -18,7 +18,7 @@ python=${QSF_PYTHON:-python3}
 if [ -n "${WASI_SDK_PATH:-}" ]; then echo "$WASI_SDK_PATH"; exit 0; fi
 if [ -n "${EMSDK:-}" ]; then echo "$EMSDK"; exit 0; fi
 
-version=ziglang-0.17.1
+version='ziglang-0.17.1 with libraries for 64-bit addresses'
 sdk=$cache/wasm
 if [ "$(cat "$sdk/version" 2>/dev/null)" = "$version" ]; then echo "$sdk"; exit 0; fi
 
@@ -60,5 +60,22 @@ for library in libc libzigc libcompiler_rt; do
     if [ -n "$found" ]; then cp "$found" "$sdk/lib/"; fi
 done
 rm -f "$sdk"/probe.*
+
+# The part of a C library that modules with 64-bit addresses use.
+mkdir "$sdk/lib64"
+ZIG_GLOBAL_CACHE_DIR=$sdk/cache ZIG_LOCAL_CACHE_DIR=$sdk/cache
+export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
+zig=$sdk/zig
+for library in c compiler_rt; do
+    "$zig/zig" build-lib "$zig/lib/$library.zig" -target wasm64-wasi -O ReleaseSmall --name "$library" \
+        $([ $library = c ] && echo -lc) -femit-bin="$sdk/lib64/lib$library.a" >&2
+done
+for source in ldexp scalbn; do
+    "$sdk/bin/clang" --target=wasm64-wasi -O2 -msimd128 -isystem "$zig/lib/libc/include/riscv64-linux-musl" \
+        -isystem "$zig/lib/libc/include/generic-musl" -c "$zig/lib/libc/musl/src/math/$source.c" \
+        -o "$sdk/$source.o"
+done
+"$sdk/bin/llvm-ar" rcs "$sdk/lib64/libm.a" "$sdk/ldexp.o" "$sdk/scalbn.o"
+rm "$sdk/ldexp.o" "$sdk/scalbn.o"
 printf '%s\n' "$version" >"$sdk/version"
 echo "$sdk"

@@ -9,6 +9,7 @@ const MODULES = {
   'relaxed': () => new URL('./qsf-relaxed.wasm', import.meta.url),
   'simd-threads': () => new URL('./qsf-simd-threads.wasm', import.meta.url),
   'relaxed-threads': () => new URL('./qsf-relaxed-threads.wasm', import.meta.url),
+  'relaxed64-threads': () => new URL('./qsf-relaxed64-threads.wasm', import.meta.url),
   'gpu': () => new URL('./qsf-gpu.wasm', import.meta.url),
   'gpu-threads': () => new URL('./qsf-gpu-threads.wasm', import.meta.url),
 };

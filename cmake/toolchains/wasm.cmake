@@ -44,6 +44,11 @@ elseif(EXISTS "${QSF_WASM_SDK}/share/wasi-sysroot")         # wasi-sdk
 elseif(EXISTS "${QSF_WASM_SDK}/version")
     unset(CMAKE_C_COMPILER_TARGET)                          # its clang is for WebAssembly only
     file(GLOB QSF_WASM_LIBRARIES "${QSF_WASM_SDK}/lib/*.a")
+    # WASI's headers are for 32-bit addresses: declarations, as of any system with 64 bits
+    file(GLOB QSF_WASM64_LIBRARIES "${QSF_WASM_SDK}/lib64/*.a")
+    set(QSF_WASM64_FLAGS --target=wasm64-wasi
+        "SHELL:-isystem ${QSF_WASM_SDK}/zig/lib/libc/include/riscv64-linux-musl"
+        "SHELL:-isystem ${QSF_WASM_SDK}/zig/lib/libc/include/generic-musl")
 else()
     message(FATAL_ERROR "no compiler for WebAssembly in \"${QSF_WASM_SDK}\": "
         "run tools/wasm-toolchain.sh, or set WASI_SDK_PATH or EMSDK")

@@ -45,7 +45,7 @@ static void *heap_from_top(size_t size)
     if (!heap.top) heap.top = heap.used = heap_round((uintptr_t)&__heap_base);
     const uint64_t end = (uint64_t)heap.top + size,
         have = (uint64_t)__builtin_wasm_memory_size(0) * HEAP_PAGE;
-    if (end > UINT32_MAX) return NULL;
+    if (end > SIZE_MAX) return NULL;
     if (end > have && __builtin_wasm_memory_grow(0, (size_t)((end - have + HEAP_PAGE - 1) / HEAP_PAGE))
         == SIZE_MAX)
         return NULL;
@@ -59,7 +59,7 @@ static void *heap_from_top(size_t size)
 void *wasm_mem_alloc(void *user, size_t size)
 {
     (void)user;
-    if (size > UINT32_MAX / 2 + (UINT32_MAX / 4)) return NULL;
+    if (size > SIZE_MAX / 2 + SIZE_MAX / 4) return NULL;
     size = heap_round(size ? size : 1);
     void *p = heap_from_hole(size);
     return p ? p : heap_from_top(size);

@@ -1,0 +1,36 @@
+/* Which arguments of a module's functions are addresses or sizes (a): BigInts, if the module's
+ * addresses have 64 bits. tools/make_names.py makes it from bindings/qsf_flat.h and
+ * platform/wasm: change those, not this file.
+ * SPDX-License-Identifier: MIT */
+export const ADDRESSES = {
+  adapter_load: '-a-',
+  alloc: 'a',
+  free: 'aa',
+  qsf_flat_answer_ban: '-aa',
+  qsf_flat_answer_breaker: '-aa',
+  qsf_flat_answer_grammar: '-a-aa',
+  qsf_flat_answer_logprobs: '-aaa',
+  qsf_flat_answer_new: '-a',
+  qsf_flat_answer_stop: '-aa',
+  qsf_flat_chat_text: '-aaaaa',
+  qsf_flat_context_open: '-a',
+  qsf_flat_context_plan: '-a',
+  qsf_flat_conversation_adapt: '-aaa',
+  qsf_flat_conversation_chat: '-a',
+  qsf_flat_conversation_ids: '-aa',
+  qsf_flat_conversation_json: '-aa',
+  qsf_flat_conversation_new: '-a',
+  qsf_flat_conversation_split: '-a-aa',
+  qsf_flat_conversation_text: '-aa',
+  qsf_flat_embedding_begin: '-aaa',
+  qsf_flat_embedding_new: '-a',
+  qsf_flat_embedding_values: '-aa',
+  qsf_flat_find: 'a-',
+  qsf_flat_model_new: 'aa',
+  qsf_flat_model_open: '-aa',
+  qsf_flat_pair_tokens: '-aaaaaa',
+  qsf_flat_step: '-aa',
+  qsf_flat_text: '---aa',
+  qsf_flat_token_text: '---aa',
+  qsf_flat_tokens: '-aa-aa',
+};
