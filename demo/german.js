@@ -25,6 +25,16 @@ export const table = {
   'Regenerate': 'Neu antworten',
   'The model no longer sees what is above: its memory is full.':
     'Was darüber steht, sieht das Modell nicht mehr: Sein Gedächtnis ist voll.',
+  'The model sees a summary of what is above.':
+    'Von dem, was darüber steht, sieht das Modell eine Zusammenfassung.',
+  'Of what is above, the model sees only a summary of the beginning.':
+    'Von dem, was darüber steht, sieht das Modell nur eine Zusammenfassung des Anfangs.',
+  'Older messages are summed up …': 'Ältere Nachrichten werden zusammengefasst …',
+  'Summarise our conversation so far in at most 100 words. Write only the summary.':
+    'Fasse unser bisheriges Gespräch in höchstens 100 Wörtern zusammen. Schreibe nur die Zusammenfassung.',
+  'If a conversation gets too long': 'Wenn ein Gespräch zu lang wird',
+  'Leave out the oldest messages': 'Die ältesten Nachrichten weglassen',
+  'Let the model sum up the oldest messages': 'Das Modell die ältesten Nachrichten zusammenfassen lassen',
   'maximum length reached': 'maximale Länge erreicht',
   'the memory for this conversation is full': 'das Gedächtnis für dieses Gespräch ist voll',
   'stopped': 'angehalten',
