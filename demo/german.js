@@ -265,6 +265,25 @@ export const table = {
   'QSF and GGUF files of many model families work, but not this one.':
     'QSF- und GGUF-Dateien vieler Modellfamilien funktionieren, diese nicht.',
   'Check the URL.': 'Prüfen Sie die URL.',
+  'Check the name: hf:owner/model, or hf:owner/model:Q4_K_M.':
+    'Prüfen Sie den Namen: hf:owner/model oder hf:owner/model:Q4_K_M.',
+  ["Check the name. A private or gated model needs an access token, and a gated one also that you accept its "
+    + "conditions on the hub's site."]: 'Prüfen Sie den Namen. Ein privates oder geschütztes Modell braucht '
+    + 'ein Zugriffstoken; bei einem geschützten müssen Sie auch dessen Bedingungen auf der Seite des Hubs '
+    + 'zustimmen.',
+  'Files of this model': 'Dateien dieses Modells',
+  'Access token': 'Zugriffstoken',
+  'only for private and gated models': 'nur für private und geschützte Modelle',
+  'The token is forgotten when this page is closed. Only the hub gets it.':
+    'Das Token wird beim Schließen dieser Seite vergessen. Nur der Hub bekommt es.',
+  'Asking the hub …': 'Der Hub wird gefragt …',
+  'Enter a token': 'Token eingeben',
+  'cannot be used': 'nicht verwendbar',
+  'fits: needs {size} of memory': 'passt: braucht {size} Speicher',
+  'does not fit: needs {size} of memory': 'passt nicht: braucht {size} Speicher',
+  'https://… or hf:owner/model': 'https://… oder hf:owner/model',
+  'URL of a QSF or GGUF file, or the name of a model':
+    'URL einer QSF- oder GGUF-Datei, oder der Name eines Modells',
   'The engine ended unexpectedly. If memory is short, a memory limit or fewer threads help.':
     'Die Engine endete unerwartet. Wenn der Speicher knapp ist, hilft eine Speichergrenze, oder weniger '
       + 'Threads.',
@@ -297,8 +316,6 @@ export const table = {
   'Search': 'Suchen',
   'Search conversations': 'Gespräche durchsuchen',
   'Progress': 'Fortschritt',
-  'URL of a QSF or GGUF file': 'URL einer QSF- oder GGUF-Datei',
-  'https://… .qsf or .gguf': 'https://… .qsf oder .gguf',
   'none': 'keine',
   "the model's": 'des Modells',
   'all': 'alle',

@@ -1,14 +1,17 @@
-/* Models by their address: links to the page that name one.
+/* Models by address in the page: links to it that name one, and the names of a hub.
  * SPDX-License-Identifier: MIT
  *
  * Screenshots go to QSF_TEST_WORK. */
 import assert from 'node:assert/strict';
+import {writeFileSync} from 'node:fs';
 import {createServer} from 'node:http';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {launch} from './chromium.js';
-import {fits} from './browser/looks.js';
-import {SLOW, advanced, open} from './browser/visit.js';
+import {accessible, fits} from './browser/looks.js';
+import {SLOW, advanced, ask, open, ready} from './browser/visit.js';
+import {hubServer} from './hub.js';
+import {tinyModel} from './tiny.js';
 import {WORK} from './tools.js';
 
 let browser;
@@ -71,5 +74,111 @@ describe('a link that names a model', () => {
     await page.keyboard.press('Enter');
     await page.waitForSelector('#error:not([hidden])', SLOW);
     assert.match(await page.textContent('#error'), /not the URL of a file/);
+  });
+});
+
+describe('a model of a hub', () => {
+  const TOKEN = 'hf_secret_token', SMALL = tinyModel({layers: 2}), LARGE = tinyModel({layers: 4});
+  const REPOS = {'open/tiny-GGUF': {'tiny-F16.gguf': LARGE, 'tiny-Q4_K_M.gguf': SMALL,
+    'tiny-Q2_K.gguf': new Uint8Array(50)}, 'private/tiny': {'tiny-q8_0.gguf': SMALL}};
+  let hub, list;
+  before(async () => {
+    hub = await hubServer(REPOS, {token: TOKEN});
+    list = join(WORK, 'hub-models.json');
+    writeFileSync(list, JSON.stringify({hub: hub.url, models: [{name: 'One', url: 'models/one.qsf'}]}));
+  });
+  after(() => hub.close());
+  async function begin(options) {
+    const tab = await visit({csp: '', mounts: [['/sub/page/models.json', list]],
+      expected: /status of 401/, ...options});
+    await tab.page.waitForFunction(() => globalThis.qsfDemo, undefined, SLOW);
+    return tab;
+  }
+  async function name(page, text) {
+    await page.fill('#url', text);
+    await page.press('#url', 'Tab');
+  }
+  const layers = page => page.evaluate(() => qsfDemo.model.info.layers);
+
+  test('is chosen from the files of its repository', async t => {
+    const tab = await begin(), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForSelector('#advanced[open]', SLOW);        // the listed one is not here
+    await name(page, 'hf:open/tiny-GGUF');
+    await page.waitForSelector('#hub-list:not([hidden])', SLOW);
+    const rows = await page.locator('#hub-files .choice').allTextContents();
+    assert.match(rows[0], /F16.*tiny-F16\.gguf.*[\d.]+ MB · fits: needs [\d.]+ MB of memory/);
+    assert.match(rows[1], /Q4_K_M.*fits/);
+    assert.match(rows[2], /Q2_K.*cannot be used/);
+    assert.equal(await page.isChecked('#hub-1'), true, 'what load() would take');
+    for (const width of [280, 320, 390, 1280]) {
+      await page.setViewportSize({width, height: 740});
+      await fits(page);
+    }
+    await accessible(page, 'the files of a model');
+    await page.click('label[for=hub-0]');
+    assert.equal(await page.inputValue('#url'), 'hf:open/tiny-GGUF/tiny-F16.gguf');
+    await page.waitForFunction(() => /^[\d.]+ MB file/.test(document.querySelector('#need').textContent),
+      undefined, SLOW);
+    assert.equal(await page.isVisible('#hub-list'), true);
+    await page.click('#load');
+    await ready(page);
+    assert.equal(await layers(page), 4);
+
+    const before = hub.asked.length, again = await tab.open();
+    await ready(again);         // the last one, from what is stored
+    assert.equal(await layers(again), 4);
+    assert.equal(hub.asked.length, before);
+    await again.close();
+    await page.click('#models');
+    await name(page, 'hf:open/tiny-GGUF:q4_k_m');
+    await page.click('#load');
+    await page.waitForFunction(() => qsfDemo.model?.info.layers === 2, undefined, SLOW);
+    await page.click('#models');
+    await name(page, 'x.qsf');
+    await page.waitForSelector('#hub', {state: 'hidden', ...SLOW});
+  });
+  test('that is private needs a token, which is forgotten', async t => {
+    const tab = await begin(), {page, person} = tab;
+    t.after(() => tab.close());
+    await page.waitForSelector('#advanced[open]', SLOW);
+    await page.fill('#url', 'hf:private/tiny');
+    await page.press('#url', 'Enter');
+    await page.waitForSelector('#error:not([hidden])', SLOW);
+    const told = await page.textContent('#error');
+    assert.match(told, /tiny could not be loaded.*401.*A private or gated model needs an access token/);
+    assert.doesNotMatch(told, /hubToken|Node\.js/);
+    await page.click('#error button.main');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'hub-token');
+    await page.keyboard.type(TOKEN);
+    await page.keyboard.press('Enter');
+    await ready(page);
+    assert.equal(await layers(page), 2);
+    const {origins} = await person.storageState({indexedDB: true});
+    assert.doesNotMatch(JSON.stringify(origins), new RegExp(TOKEN));
+    assert.ok(hub.asked.every(({where, authorization}) => where === 'hub' || !authorization),
+      'another origin does not get it');
+    await page.reload();
+    await ready(page);
+    assert.equal(await page.inputValue('#hub-token'), '');
+  });
+  test('that a link names is asked about; a wrong name is told so', async t => {
+    const tab = await begin({query: '?model=hf:open/tiny-GGUF'}), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForSelector('#asked:not([hidden])', SLOW);
+    assert.equal(await page.textContent('#asked-host'), new URL(hub.url).host);
+    const before = hub.asked.length;
+    await page.click('#asked-buttons button:last-child');
+    assert.equal(hub.asked.length, before);
+    for (const [wrong, what] of [['hf:nothing', /is not the name of a model.*Check the name/],
+      ['hf:open/none', /401.*Check the name/], ['hf:open/tiny-GGUF:Q5_K', /no model in Q5_K.*Q4_K_M/]]) {
+      await name(page, wrong);
+      await page.waitForFunction(text => RegExp(text).test(document.querySelector('#need.bad')?.textContent),
+        what.source, SLOW);
+    }
+    await name(page, 'hf:open/tiny-GGUF');
+    await page.press('#url', 'Enter');
+    await ready(page);
+    await ask(page, 'Hello');
   });
 });
