@@ -103,10 +103,9 @@ export class Pace {
     this.#last = performance.now();
     this.#first ??= this.#last;
   }
-  /** A server's own count: a piece of text may have had several tokens. */
-  counted({completion_tokens: tokens, prompt_tokens: asked, prompt_tokens_details: details}) {
-    const kept = details?.cached_tokens;
-    this.#tokens = tokens;
+  /** The engine's own count: a server's piece of text may have had several tokens. */
+  counted({completionTokens, promptTokens: asked, cachedTokens: kept}) {
+    this.#tokens = completionTokens;
     this.#prompt = kept ? t('prompt {asked}, {kept} cached', {asked, kept}) : t('prompt {asked}', {asked});
   }
   get tokens() { return this.#tokens; }

@@ -5,21 +5,14 @@ import {Drawing, Pace, Reasoning, drawCall, drawWhole} from './answer.js';
 import {make} from './dom.js';
 import {drawFiles, drawQuestion, editor} from './question.js';
 import {icon} from './icons.js';
+import {Sequences} from './sequences.js';
 import {t} from './strings.js';
-import {append, choose, messagesFor, newConversation, path, siblings, trim} from './thread.js';
+import {nearlyFull, room, summarise} from './summary.js';
+import {append, choose, messagesFor, newConversation, path, seen, siblings, trim} from './thread.js';
 
 const ENDS = {length: 'maximum length reached', full: 'the memory for this conversation is full',
   stopped: 'stopped'};
 const NO_ROOM = ['FULL', 'LONG'];       /* codes of errors: the prompt is longer than the context */
-
-/* The tokens that a prompt leaves for its answer; undefined if only the engine knows. */
-async function room(model, messages, tools) {
-  const context = model.info?.contextLength;
-  if (!context || !model.render || !model.tokenize) return undefined;
-  const most = new TextEncoder().encode(JSON.stringify([messages, tools])).length + 64;
-  if (most * 2 < context) return context - most;                // a token has at least a byte
-  return context - (await model.tokenize(await model.render(messages, {tools}), {parseSpecial: true})).length;
-}
 
 const act = (name, label, sign) => {
   const made = make('button', {type: 'button', className: `quiet act ${name}`, title: label}, icon(sign));
@@ -28,7 +21,8 @@ const act = (name, label, sign) => {
 };
 
 export class Chat {
-  #talk; #model; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
+  #talk; #model; #sequences; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
+  #rest = new AbortController();        // ends what is done while nothing is asked
 
   /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation),
    * figures(text), options(used): more options of chat(), which tell used() of a tool's call,
@@ -46,9 +40,15 @@ export class Chat {
     this.stop();
     this.#stop = undefined;
     this.#model = model;
+    this.#sequences = model && new Sequences(model);
     this.#draw();
   }
-  stop() { this.#stop?.abort(); }
+  stop() {
+    this.#rest.abort();
+    this.#stop?.abort();
+  }
+  /** A deleted conversation. */
+  forget({id}) { this.#sequences?.end(id); }
   /** Shows another conversation; none: a new one. */
   open(conversation = newConversation()) {
     this.stop();
@@ -68,7 +68,7 @@ export class Chat {
   /** A question and its answer, or (raw) a beginning and its continuation. files: {name, text}. */
   ask(text, {raw, files} = {}) {
     const conversation = this.#conversation, last = path(conversation).at(-1);
-    if (last?.end === 'full') trim(conversation, last);
+    if (last?.end === 'full' && !this.#summarises) trim(conversation, last);
     const question = append(conversation, conversation.leaf, raw ? 'text' : 'user', text,
       files?.length ? {files} : {});
     this.#hooks.changed(conversation);
@@ -130,10 +130,15 @@ export class Chat {
   /* Where the part begins that the model is still given. */
   #markSkipped() {
     this.#talk.querySelector('.skipped')?.remove();
-    const {skip} = this.#conversation, first = path(this.#conversation)[skip];
-    const at = skip && [...this.#shown].find(([, node]) => node === first)?.[0];
-    if (at) at.before(make('p', {className: 'skipped',
+    const all = path(this.#conversation), {from, note, upTo} = seen(this.#conversation, all);
+    const at = from && [...this.#shown].find(([, node]) => node === all[from])?.[0];
+    if (!at) return;
+    if (!note) return at.before(make('p', {className: 'skipped',
       textContent: t('The model no longer sees what is above: its memory is full.')}));
+    const title = upTo < from ? t('Of what is above, the model sees only a summary of the beginning.')
+      : t('The model sees a summary of what is above.');
+    at.before(make('details', {className: 'skipped'}, make('summary', {textContent: title}),
+      make('div', {className: 'thoughts', textContent: note.text})));
   }
 
   /* ---- an answer ---- */
@@ -141,7 +146,8 @@ export class Chat {
   async #answer(question) {
     const {temperature, topK, topP, minP, seed, maxTokens} = this.#settings, model = this.#model,
       conversation = this.#conversation, stop = this.#stop = new AbortController(),
-      raw = question.role === 'text';
+      raw = question.role === 'text', talk = this.#sequences.of(conversation.id);
+    this.#rest.abort();
     const article = [...this.#shown].find(([, node]) => node === question)[0];
     for (const old of article.querySelectorAll('.bad, footer:not(.mine)')) old.remove();
     const {body, foot} = this.#drawReply({node: article}, question);
@@ -157,7 +163,7 @@ export class Chat {
     addEventListener('scroll', near, {passive: true});
     const drawn = () => { if (follow) scroller.scrollTop = scroller.scrollHeight; };
     const drawing = new Drawing(body, raw, drawn), reasoning = new Reasoning(body, drawn), pace = new Pace();
-    let failure;
+    let failure, usage;
     const keep = () => {
       answer.content = drawing.text;
       if (reasoning.text) answer.reasoning = reasoning.text;
@@ -173,16 +179,16 @@ export class Chat {
     const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
       onToken: () => pace.token()};
     try {
-      const parts = raw ? model.generate(question.content, options)
-        : this.#asked(question, {...options, ...this.#hooks.options(used),
+      const parts = raw ? talk.generate(question.content, options)
+        : this.#asked(talk, question, {...options, ...this.#hooks.options(used),
           onReasoning: text => reasoning.add(text)}, pace);
       const iterator = parts[Symbol.asyncIterator]();
       for (let step; ;) {
         step = await iterator.next();
         if (step.done) {
-          const {end, usage} = typeof step.value === 'object' && step.value ? step.value : {end: step.value};
-          answer.end = end;
-          if (usage?.completion_tokens) pace.counted(usage);
+          answer.end = step.value?.end ?? step.value;
+          usage = step.value?.usage ?? parts.usage;
+          if (usage?.completionTokens) pace.counted(usage);
           break;
         }
         reasoning.end();
@@ -216,22 +222,47 @@ export class Chat {
           : t('The answer is complete, {n} tokens.', {n: pace.tokens}));
       if (follow) scroller.scrollTop = scroller.scrollHeight;
     }
-    if (!this.#stop) this.#hooks.busy(false);
+    if (this.#stop) return;
+    this.#hooks.busy(false);
+    if (usage && !replaced && this.#summarises && nearlyFull(model, usage, answer.calls))
+      this.#sumUp(talk, conversation, question).catch(() => { /* something was asked meanwhile */ });
   }
 
   /* Asks the model; if the conversation is longer than its context, without the older half. */
-  async * #asked(question, options, pace) {
+  async * #asked(talk, question, options, pace) {
     const {system, maxTokens} = this.#settings, conversation = this.#conversation, model = this.#model;
     const given = () => messagesFor(conversation, question, system);
-    const shorter = () => trim(conversation, question) && (this.#markSkipped(), true);
+    const shorter = async () => await this.#sumUp(talk, conversation, question, options.signal)
+      || trim(conversation, question) && (this.#markSkipped(), true);
     for (let left; (left = await room(model, given(), options.tools).catch(() => undefined)) !== undefined
-      && left < Math.min(maxTokens, model.info.contextLength / 4) && shorter(););
+      && left < Math.min(maxTokens, model.info.contextLength / 4) && await shorter(););
     for (;;) {
       try {
-        return yield * model.chat(given(), options);
+        const parts = talk.chat(given(), options), ended = yield * parts;
+        return {end: ended?.end ?? ended, usage: ended?.usage ?? parts.usage};
       } catch (error) {
-        if (!NO_ROOM.includes(error.code) || pace.tokens || !shorter()) throw error;
+        if (!NO_ROOM.includes(error.code) || pace.tokens || !await shorter()) throw error;
       }
+    }
+  }
+  get #summarises() { return this.#settings.whenFull === 'summarise'; }
+  /* Sums up the older half, if the person wants that: before a question that has no room otherwise,
+   * or (without a signal) after an answer, until something is asked. Whether it is done. */
+  async #sumUp(talk, conversation, question, signal = (this.#rest = new AbortController()).signal) {
+    if (!this.#summarises) return false;
+    const {system} = this.#settings, about = make('p', {className: 'small summing',
+      textContent: t('Older messages are summed up …')});
+    this.#talk.after(about);
+    try {
+      if (!await summarise(talk, conversation, question, {system, signal})) return false;
+      this.#hooks.changed(conversation);
+      if (conversation === this.#conversation) this.#markSkipped();
+      return true;
+    } catch {                   // left out instead, when a question has no room
+      signal.throwIfAborted();
+      return false;
+    } finally {
+      about.remove();
     }
   }
 
@@ -269,6 +300,7 @@ export class Chat {
     if (this.busy) return;
     editor(article, question, text => {
       const {role, files, parent} = question, conversation = this.#conversation;
+      this.#rest.abort();
       const edited = append(conversation, parent, role, text, files ? {files} : {});
       conversation.skip = Math.min(conversation.skip, path(conversation).length - 1);
       this.#hooks.changed(conversation);

@@ -60,6 +60,10 @@ export async function * events(stream) {
 const asked = ({temperature, topK, topP, minP, seed, maxTokens}) => ({temperature, top_k: topK, top_p: topP,
   min_p: minP, max_tokens: maxTokens, ...(seed && {seed})});
 
+/* A server's usage with the package's names. */
+const counted = usage => usage && {promptTokens: usage.prompt_tokens,
+  completionTokens: usage.completion_tokens, cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0};
+
 export class Client {
   #base;
 
@@ -97,8 +101,10 @@ export class Client {
     }
   }
 
-  model(id) {
+  /** context: tokens; undefined if the server does not say. */
+  model(id, context) {
     return {
+      info: {contextLength: context},
       chat: (messages, options) => this.#chat(messages, id, options),
       generate: (prompt, options) => this.#answer('v1/completions', {prompt}, id, options),
       async dispose() {},
@@ -155,6 +161,6 @@ export class Client {
     }
     if (!end) throw new ServerError('The answer was interrupted by the server.', 'GONE');
     if (end === 'length' && usage?.completion_tokens < options.maxTokens) end = 'full';
-    return {end: end === 'stop' ? 'end' : end, usage, calls: calls.filter(Boolean)};
+    return {end: end === 'stop' ? 'end' : end, usage: counted(usage), calls: calls.filter(Boolean)};
   }
 }

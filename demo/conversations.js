@@ -159,6 +159,7 @@ export class Conversations {
     const current = one.id === this.#chat.conversation.id;
     this.#gone.add(one.id);
     if (current) this.#chat.open();
+    this.#chat.forget(one);
     await this.#archive.delete(one.id);
     this.#deleted = one;
     this.#menu = undefined;

@@ -15,7 +15,8 @@
  *
  * A model has what the page uses of the package's: chat(messages, options) and generate(text,
  * options), async iterators of text that return how it ended, as a word or as {end, usage}; options
- * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat. */
+ * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat.
+ * It may have conversation(), which returns the same for one conversation, and info. */
 import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
 import {Conversations} from './conversations.js';

@@ -25,6 +25,16 @@ export const table = {
   'Regenerate': 'Neu antworten',
   'The model no longer sees what is above: its memory is full.':
     'Was darüber steht, sieht das Modell nicht mehr: Sein Gedächtnis ist voll.',
+  'The model sees a summary of what is above.':
+    'Von dem, was darüber steht, sieht das Modell eine Zusammenfassung.',
+  'Of what is above, the model sees only a summary of the beginning.':
+    'Von dem, was darüber steht, sieht das Modell nur eine Zusammenfassung des Anfangs.',
+  'Older messages are summed up …': 'Ältere Nachrichten werden zusammengefasst …',
+  'Summarise our conversation so far in at most 100 words. Write only the summary.':
+    'Fasse unser bisheriges Gespräch in höchstens 100 Wörtern zusammen. Schreibe nur die Zusammenfassung.',
+  'If a conversation gets too long': 'Wenn ein Gespräch zu lang wird',
+  'Leave out the oldest messages': 'Die ältesten Nachrichten weglassen',
+  'Let the model sum up the oldest messages': 'Das Modell die ältesten Nachrichten zusammenfassen lassen',
   'maximum length reached': 'maximale Länge erreicht',
   'the memory for this conversation is full': 'das Gedächtnis für dieses Gespräch ist voll',
   'stopped': 'angehalten',
@@ -255,6 +265,25 @@ export const table = {
   'QSF and GGUF files of many model families work, but not this one.':
     'QSF- und GGUF-Dateien vieler Modellfamilien funktionieren, diese nicht.',
   'Check the URL.': 'Prüfen Sie die URL.',
+  'Check the name: hf:owner/model, or hf:owner/model:Q4_K_M.':
+    'Prüfen Sie den Namen: hf:owner/model oder hf:owner/model:Q4_K_M.',
+  ["Check the name. A private or gated model needs an access token, and a gated one also that you accept its "
+    + "conditions on the hub's site."]: 'Prüfen Sie den Namen. Ein privates oder geschütztes Modell braucht '
+    + 'ein Zugriffstoken; bei einem geschützten müssen Sie auch dessen Bedingungen auf der Seite des Hubs '
+    + 'zustimmen.',
+  'Files of this model': 'Dateien dieses Modells',
+  'Access token': 'Zugriffstoken',
+  'only for private and gated models': 'nur für private und geschützte Modelle',
+  'The token is forgotten when this page is closed. Only the hub gets it.':
+    'Das Token wird beim Schließen dieser Seite vergessen. Nur der Hub bekommt es.',
+  'Asking the hub …': 'Der Hub wird gefragt …',
+  'Enter a token': 'Token eingeben',
+  'cannot be used': 'nicht verwendbar',
+  'fits: needs {size} of memory': 'passt: braucht {size} Speicher',
+  'does not fit: needs {size} of memory': 'passt nicht: braucht {size} Speicher',
+  'https://… or hf:owner/model': 'https://… oder hf:owner/model',
+  'URL of a QSF or GGUF file, or the name of a model':
+    'URL einer QSF- oder GGUF-Datei, oder der Name eines Modells',
   'The engine ended unexpectedly. If memory is short, a memory limit or fewer threads help.':
     'Die Engine endete unerwartet. Wenn der Speicher knapp ist, hilft eine Speichergrenze, oder weniger '
       + 'Threads.',
@@ -287,8 +316,6 @@ export const table = {
   'Search': 'Suchen',
   'Search conversations': 'Gespräche durchsuchen',
   'Progress': 'Fortschritt',
-  'URL of a QSF or GGUF file': 'URL einer QSF- oder GGUF-Datei',
-  'https://… .qsf or .gguf': 'https://… .qsf oder .gguf',
   'none': 'keine',
   "the model's": 'des Modells',
   'all': 'alle',

@@ -24,9 +24,15 @@ const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
 
 let usable = true;              // whether this browser can run a model
 let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [],
-  offered;                      // the model of the first screen's button
-const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
-  threads: settings.threads, device: settings.device, kv: settings.kv});
+  offered,                      // the model of the first screen's button
+  hubUrl, repository;           // the site's hub; its part of the page, once a model is named
+const isName = from => typeof from === 'string' && /^hf:/i.test(from);
+async function loadOptions(from) {
+  const {memory, contextLength, threads, device, kv} = settings;
+  if (!isName(from)) return {memory, contextLength, threads, device, kv};
+  repository ??= await import('./repository.js');
+  return {memory, contextLength, threads, device, kv, hubUrl, hubToken: repository.token()};
+}
 
 /** Absolute, or relative to this page; undefined: neither, or not an http(s) address. */
 function addressOf(text) {
@@ -77,7 +83,7 @@ export async function open(from, extra = {}) {
   if (outdated)
     return page.complain('A newer version of this page is available',
       new Error('Its files do not match those already loaded.'), page.reload);
-  if (typeof from === 'string') {
+  if (typeof from === 'string' && !isName(from)) {
     const url = addressOf(from);
     if (!url) {
       page.view('start');
@@ -105,7 +111,8 @@ export async function open(from, extra = {}) {
     const onProgress = message => {
       if (mine === opening || loaded && loaded === page.model) progress(message);
     };
-    loaded = await qsf.load(from, {...loadOptions(), ...extra, onProgress, signal: stop.signal});
+    const options = await loadOptions(from);
+    loaded = await qsf.load(from, {...options, ...extra, onProgress, signal: stop.signal});
     if (mine !== opening) return await loaded.dispose();
     opening = undefined;
     lastModel.set(typeof from === 'string' ? from : '');
@@ -122,8 +129,14 @@ export async function open(from, extra = {}) {
     if (stop.signal.aborted) return $($('advanced').open ? 'load' : 'go').focus();
     const anew = qsf?.cache && typeof from === 'string'
       && {[t('Download again')]: () => open(from, {cache: 'reload'})};
-    page.complain(t('{name} could not be loaded', {name}), error,
-      {[t('Retry')]: again, ...anew, [t('Choose another')]: () => another()});
+    const told = isName(from) && repository ? repository.worded(error) : error;
+    page.complain(t('{name} could not be loaded', {name}), told, {
+      ...(told.code === 'TOKEN' && {[t('Enter a token')]: () => {
+        $('url').value = from;
+        $('pick-url').checked = true;
+        repository.show(from);
+        another($('hub-token'));
+      }}), [t('Retry')]: again, ...anew, [t('Choose another')]: () => another()});
   }
   return undefined;
 }
@@ -163,7 +176,8 @@ const choice = () => (picked() === 'url' ? $('url').value.trim() : picked() === 
 export async function list() {
   const entries = await kept();
   try {
-    const {models} = await (await fetch('models.json', {cache: 'no-cache'})).json();
+    const {models, hub} = await (await fetch('models.json', {cache: 'no-cache'})).json();
+    hubUrl = hub;
     listed = models.map(one => ({...one, url: addressOf(one.url)?.href})).filter(one => one.url);
   } catch { /* none are listed, or those of before */ }
   await Promise.all(listed.map(async one => {
@@ -216,11 +230,19 @@ async function estimate() {
   const size = from && (from.size ?? listed.find(one => one.url === from)?.size);
   need.textContent = size ? megabytes(size) : '';
   await pause(250);             // until the typing ends
+  if (signal.aborted) return;
+  const options = await loadOptions(from);
+  repository?.show(isName(from) ? from : '');
   if (!from || !qsf?.estimate || signal.aborted || !$('advanced').open) return;
   try {
-    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} =
-      await qsf.estimate(from, {...loadOptions(), signal});
+    if (isName(from)) need.textContent = t('Asking the hub …');
+    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan, files} =
+      await qsf.estimate(from, {...options, signal});
     if (signal.aborted) return;
+    if (files) repository.drawFiles(from, files, name => {
+      $('url').value = name;
+      void estimate();
+    });
     const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
     need.textContent = [t('{size} file', {size: megabytes(fileBytes)}), t('{n} parameters',
       {n: millions(parameters)}),
@@ -231,8 +253,9 @@ async function estimate() {
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
   } catch (error) {
     if (signal.aborted) return;
+    const told = isName(from) ? repository.worded(error) : error;
     need.className = 'bad';
-    need.textContent = `${error.message}. ${page.hint(error)}`;
+    need.textContent = `${told.message}. ${page.hint(told)}`;
   }
 }
 
@@ -294,13 +317,16 @@ function consider(text) {
     $('pick-url').checked = true;
     void open(text);
   };
-  if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
+  const name = isName(text);
+  if (!name && (!url || url.origin === location.origin || listed.some(one => one.url === url.href)))
+    return load();
   const other = () => another();
-  if (!url.protocol.startsWith('http'))
+  if (!name && !url.protocol.startsWith('http'))
     return page.complain('This link does not contain a valid URL',
       new Error(t('A link cannot load a model with {protocol}', url)), {'Choose another': other});
-  $('asked-host').textContent = url.host;
-  $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
+  const whole = name ? text : url.href;
+  $('asked-host').textContent = name ? new URL(hubUrl ?? 'https://huggingface.co').host : url.host;
+  $('asked-url').textContent = whole.length < 600 ? whole : `${whole.slice(0, 600)} …`;
   const answer = act => () => { $('asked').hidden = true; act(); };
   $('asked-buttons').replaceChildren(button('Load', answer(load), {className: 'main'}),
     button('Do not load', answer(other)));
@@ -319,9 +345,12 @@ function listen() {
     else $(picked() === 'url' ? 'url' : 'browse').focus();
   });
   on('choose', 'change', ({target}) => {
-    if (target.name === 'model' || target.id === 'url') void estimate();
+    if (target.name === 'model' || ['url', 'hub-token'].includes(target.id)) void estimate();
   });
-  on('url', 'input', () => { $('pick-url').checked = true; });
+  on('url', 'input', ({inputType}) => {
+    $('pick-url').checked = true;
+    if (inputType === 'insertFromPaste') void estimate();
+  });
   on('browse', 'click', () => $('file').click());
   on('file', 'change', () => {
     $('pick-file').checked = true;
@@ -379,7 +408,12 @@ export async function begin(of) {
   if (!asked) {
     $('start').hidden = Boolean(last);
     await list();
-    if (listed.concat(await kept()).some(one => one.url === last && (one.here || one.complete)))
+    const stored = await kept();
+    if (isName(last)) {                 // by its file's address: the hub is not asked
+      await loadOptions(last);
+      const url = repository.storedUrl(last, stored, hubUrl);
+      if (url) return open(url);
+    } else if (listed.concat(stored).some(one => one.url === last && (one.here || one.complete)))
       return open(last);
     $('start').hidden = false;
     return undefined;

@@ -77,7 +77,8 @@ export async function list() {
   } catch { /* those of before */ }
 }
 export function open(id) {
-  page.use(client.model(id), about(models.find(one => one.id === id) ?? {id, meta: {}}));
+  const one = models.find(model => model.id === id) ?? {id, meta: {}};
+  page.use(client.model(id, one.meta.n_ctx), about(one));
 }
 export function busy() {}
 export function changed() {}

@@ -7,6 +7,7 @@ const kept = remembered('localStorage', 'qsf-demo-settings');
 export const DEFAULTS = Object.freeze({
   // of an answer
   system: '', temperature: 0.7, topK: 40, topP: 0.9, minP: 0, seed: 0, maxTokens: 512,
+  whenFull: 'trim',             // or 'summarise'
   // of a model, when it is loaded
   contextLength: 2048, memory: 0, threads: 0, device: 'auto', kv: 'q8',
 });

@@ -5,7 +5,8 @@
  * {id, title, created, updated, leaf, nodes: [{id, parent, role, content, ...}]}: role is user,
  * assistant or text (a beginning that the model continues). An edited question or a second answer
  * is a sibling of the first: nothing that was said is lost. leaf is the last message of the path.
- * skip: how many of the path's first messages no longer fit the model's context. */
+ * skip: how many of the path's first messages no longer fit the model's context. notes: [{at,
+ * text}], summaries of a path up to the message `at`, which the model is given in its place. */
 
 const ROLES = ['user', 'assistant', 'text'];
 const TITLE = 48, LIMIT = 10_000;               /* characters of a title; messages of an import */
@@ -49,9 +50,16 @@ export function choose(conversation, node) {
   conversation.skip = 0;
 }
 
+/* Without the signs of Markdown. */
+const plain = text => text.replace(/^\s*(?:```|~~~).*$/gm, '')
+  .replace(/^(?:\s*(?:#{1,6}\s|>|[-*+]\s+(?:\[[ x]\]\s)?))+/gm, '').replace(/^\s*(?:\|[ :|-]+)+|\|\s*$/gm, '')
+  .replace(/!?\[([^\]]*)\]\([^)\s]*\)/g, '$1')
+  .replace(/(`+|~~)(?=\S)([^\n]*?\S)\1/g, '$2')
+  .replace(/(?<![\p{L}\p{N}*_])(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?![\p{L}\p{N}*_])/gu, '$2');
+
 /** The first line of what was asked, cut at a word. */
 export function titleOf(text) {
-  const line = text.trim().split('\n')[0].replace(/\s+/g, ' ');
+  const line = (plain(text).trim() || text.trim()).split('\n')[0].trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line;
   const cut = line.slice(0, TITLE + 1).replace(/\s\S*$/, '');
   return `${cut.length < TITLE / 2 || cut.length > TITLE ? line.slice(0, TITLE) : cut} …`;
@@ -67,35 +75,65 @@ export function fenced(text, word = '') {
   return `${fence}${word}\n${text}${text.endsWith('\n') ? '' : '\n'}${fence}`;
 }
 
-/** What the model is given of the messages up to a question: those after `skip`, without answers
+/** What the model sees of a path: its messages from index `from` on, and the note, if there is one,
+ * for the first `upTo` messages. */
+export function seen({skip, notes = []}, all) {
+  let upTo = 0, note;
+  for (const one of notes) {
+    const after = all.findIndex(({id}) => id === one.at) + 1;
+    if (after > upTo) [upTo, note] = [after, one];
+  }
+  return {from: Math.max(skip, upTo), upTo, note};
+}
+
+/** What the model is given of the messages up to a question: those that it sees, without answers
  * that failed. */
 export function messagesFor(conversation, question, system = '') {
-  const said = [], all = path({...conversation, leaf: question.id});
+  const said = [], all = path({...conversation, leaf: question.id}), {from, note} = seen(conversation, all);
+  const told = [system.trim(), note && `Summary of the conversation before this:\n${note.text}`]
+    .filter(Boolean).join('\n\n');
   for (let i = 0; i < all.length; i++) {
     const {role} = all[i], answer = all[i + 1];
-    if (role !== 'user' || i < conversation.skip && all[i] !== question) continue;
+    if (role !== 'user' || i < from && all[i] !== question) continue;
     if (all[i] === question) said.push({role: 'user', content: withFiles(question)});
     else if (answer?.role === 'assistant' && answer.content)
       said.push({role: 'user', content: withFiles(all[i])}, {role: 'assistant', content: answer.content});
   }
-  return system.trim() ? [{role: 'system', content: system.trim()}, ...said] : said;
+  return told ? [{role: 'system', content: told}, ...said] : said;
+}
+/* How many messages before the last one of a path no longer belong to it without the older half of
+ * what the model sees; 0: there is nothing to leave out. */
+function half(conversation, all) {
+  const last = all.length - 1, {from} = seen(conversation, all);
+  if (last - from <= 0) return 0;
+  let at = from + Math.max(1, Math.ceil((last - from) / 2));
+  while (at < last && all[at].role === 'assistant') at++;
+  return at;
 }
 /** Leaves out the older half of what is given before this question; false: nothing is left. */
 export function trim(conversation, question) {
-  const all = path({...conversation, leaf: question.id}), last = all.length - 1,
-    rest = last - conversation.skip;
-  if (rest <= 0) return false;
-  let skip = conversation.skip + Math.max(1, Math.ceil(rest / 2));
-  while (skip < last && all[skip].role === 'assistant') skip++;
-  conversation.skip = skip;
-  return true;
+  const skip = half(conversation, path({...conversation, leaf: question.id}));
+  if (skip) conversation.skip = skip;
+  return skip > 0;
+}
+/** What the model is asked for a summary of that half, and the last message that it is about;
+ * undefined: there is nothing to sum up. */
+export function toSummarise(conversation, question, system, ask) {
+  const all = path({...conversation, leaf: question.id}), last = all[half(conversation, all) - 1];
+  if (!last) return undefined;
+  const node = {id: newId(), parent: last.id, role: 'user', content: ask};
+  const messages = messagesFor({...conversation, nodes: [...conversation.nodes, node]}, node, system);
+  return messages.some(({role}) => role === 'assistant') ? {at: last.id, messages} : undefined;
 }
 
 /** Two states of a conversation, from two tabs: what either has. The newer one shows its path. */
 export function merge(old, now) {
   if (!old) return now;
   const known = new Set(now.nodes.map(({id}) => id));
-  return {...now, nodes: [...now.nodes, ...old.nodes.filter(({id}) => !known.has(id))]};
+  const summed = new Set(now.notes?.map(({at}) => at));
+  const notes = [...now.notes ?? [], ...(old.notes ?? []).filter(({at}) => !summed.has(at))];
+  return {...now, nodes: [...now.nodes, ...old.nodes.filter(({id}) => !known.has(id))],
+    ...(notes.length && {notes})};
 }
 
 /** Whether a title or a message has all words. */
@@ -144,7 +182,9 @@ function readOne(one) {
   const time = value => (Number.isFinite(value) ? value : now);
   const found = {id: one.id, title: isText(one.title) ? one.title.slice(0, 200) : '',
     created: time(one.created), updated: time(one.updated), leaf: isText(one.leaf) ? one.leaf : null,
-    skip: 0, nodes};
+    skip: 0, nodes,
+    ...(Array.isArray(one.notes) && {notes: one.notes.filter(note => isText(note?.at) && isText(note?.text))
+      .map(({at, text}) => ({at, text}))})};
   if (!path(found).length) found.leaf = nodes.at(-1)?.id ?? null;
   return nodes.length ? found : undefined;
 }

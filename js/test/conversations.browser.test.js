@@ -223,6 +223,53 @@ test('a conversation that is longer than the context goes on', async t => {
   await shot(page, 'trimmed');
 });
 
+test('a conversation that is longer than the context is summed up if that is chosen', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.click('#options');
+  await page.selectOption('[name=whenFull]', 'summarise');
+  await page.keyboard.press('Escape');
+  const words = (n, word) => `say: ${Array(n).fill(word).join(' ')}`;
+  for (const word of ['a', 'b', 'c']) await ask(page, words(27, word));         // 165 of 200 tokens
+  await page.waitForSelector('details.skipped', SLOW);
+  assert.match(await page.textContent('.skipped summary'), /sees a summary of what is above/);
+  assert.equal(await page.isHidden('.skipped .thoughts'), true);
+  await page.click('.skipped summary');
+  assert.match(await page.textContent('.skipped .thoughts'), /^They said 2 things\.$/);
+  assert.equal(await page.locator('.turn').count(), 3, 'nothing is lost');
+  await accessible(page, 'a summary');
+  await shot(page, 'summed');
+  await ask(page, 'say: d');
+  const given = await page.evaluate(() => asked.map(({role, content}) => `${role} ${content.slice(0, 24)}`));
+  assert.match(given[0], /^system Summary of the/);
+  assert.doesNotMatch(given.slice(1).join(), /say: a/);
+  await page.reload();
+  await begin(page);
+  assert.equal(await page.locator('details.skipped').count(), 1, 'it is kept');
+  await ask(page, words(100, 'e'));             // summed up before the answer, which would not fit
+  assert.equal(await page.locator('#talk .bad').count(), 0);
+  assert.match(await last(page), /^e e e/);
+  assert.equal(await page.locator('.summing').count(), 0);
+});
+
+test('each conversation has a sequence of its own', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await ask(page, 'one');
+  await page.click('#new');
+  await ask(page, 'two');
+  await page.click('#conversations li:nth-child(2) .open');
+  await ask(page, 'more of one');
+  assert.equal(await page.evaluate(() => sequences.size), 2);
+  await act(page, 'one', 'Delete');
+  await page.waitForFunction(() => sequences.size === 1, undefined, SLOW);
+  for (let i = 0; i < 20; i++) {
+    await page.click('#new');
+    await ask(page, `question ${i}`);
+  }
+  assert.equal(await page.evaluate(() => sequences.size), 16, 'those used last');
+});
+
 test('a hostile answer is text, and nothing of it runs', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());

@@ -6,13 +6,12 @@
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {appendFileSync, cpSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
-import {createServer} from 'node:http';
 import {join} from 'node:path';
-import {after, before, beforeEach, describe, test} from 'node:test';
+import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
-import {NAME, SLOW, answered, ask, open, ready} from './browser/visit.js';
+import {NAME, SLOW, advanced, answered, ask, open, ready} from './browser/visit.js';
 import {QSF, WORK} from './tools.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,12 +30,6 @@ async function replaced(page) {
   await ready(page);
 }
 const shot = (page, name) => page.screenshot({path: join(WORK, `page-${name}.png`)});
-/* The first screen with all choices. */
-async function advanced(page) {
-  await page.waitForSelector('#go:not([disabled])', SLOW);
-  await page.click('#advanced > summary');
-  await page.waitForSelector('#pick-0:checked', SLOW);
-}
 async function plainText(page, is = true) {
   await page.click('#more');
   await page.click(`label[for=mode-${is ? 'text' : 'chat'}]`);
@@ -101,6 +94,42 @@ describe('a conversation', () => {
     assert.match(await page.textContent('.turn .versions'), /2 of 2/);
     assert.equal(await page.evaluate(() => document.querySelectorAll('#talk script, #talk img').length), 0);
     await shot(page, 'chat');
+  });
+  test('computes only what is new when it is opened again, also after an edit', async () => {
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 16; });
+    const fresh = async () => {
+      const [, asked, kept = 0] = /prompt (\d+)(?:, (\d+) cached)?/.exec(await page.textContent('#figures'));
+      return [asked - kept, Number(kept)];
+    };
+    const long = 'Cats sleep most of the day, and hunt at dawn and at dusk. '.repeat(6);
+    await page.click('#new');
+    await ask(page, `${long}When do cats hunt?`);
+    await page.click('#new');
+    await ask(page, 'What do dogs eat?');
+    const before = await fresh();
+    await page.click('#conversations li:nth-child(2) .open');
+    await ask(page, 'And owls?');
+    const [computed, kept] = await fresh();
+    assert.ok(computed < 40 && kept > 100, `${computed} computed, ${kept} kept`);
+    await page.click('#conversations li:nth-child(2) .open');
+    await ask(page, 'And bees?');
+    assert.ok((await fresh())[1] > before[0], 'the other one, too');
+    await page.click('#conversations li:nth-child(2) .open');
+    const whole = await page.textContent('.turn:last-child .assistant');
+    await page.click('.turn:last-child .again');
+    await answered(page);
+    assert.ok((await fresh())[0] < 40);
+    assert.equal(await page.textContent('.turn:last-child .assistant'), whole);
+    await page.click('.turn:last-child .edit');
+    await page.keyboard.press('End');
+    await page.keyboard.type(' And bats?');
+    await page.keyboard.press('Enter');
+    await answered(page);
+    assert.ok((await fresh())[0] < 40);
+    await page.click('.turn:first-child footer:not(.mine) .again');
+    await answered(page);
+    assert.equal(await page.locator('.turn').count(), 1);
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 160; });
   });
   test('stops by Escape and keeps what there is', async () => {
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 2000; });
@@ -354,62 +383,6 @@ test('works without a network after the first visit, with the models that are ke
   await remember(again);
   await again.click('#load');
   await replaced(again);
-});
-
-describe('a link that names a model', () => {
-  let other, asked;
-  before(async () => {
-    other = createServer((request, response) => {
-      asked.push(request.method);
-      response.writeHead(404, {'access-control-allow-origin': '*',
-        'cross-origin-resource-policy': 'cross-origin'}).end();
-    });
-    await new Promise(resolve => other.listen(0, '127.0.0.1', resolve));
-  });
-  after(() => other.close());
-  beforeEach(() => { asked = []; });
-
-  test('of another site is asked about, and nothing is fetched before', async t => {
-    const host = `127.0.0.1:${other.address().port}`, address = `http://${host}/${'a'.repeat(300)}/m.qsf`;
-    const tab = await visit({csp: '', query: `?model=${encodeURIComponent(address)}`,
-      viewport: {width: 320, height: 740}}), {page} = tab;
-    t.after(() => tab.close());
-    await page.waitForSelector('#asked:not([hidden])', SLOW);
-    assert.equal(await page.textContent('#asked-host'), host);
-    assert.equal(await page.textContent('#asked-url'), address);
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Do not load');
-    await page.waitForTimeout(500);             // longer than the page waits before it asks for an estimate
-    assert.deepEqual(asked, []);
-    await fits(page);
-    await shot(page, 'asked');
-    await page.keyboard.press('Enter');
-    assert.equal(await page.isHidden('#asked'), true);
-    assert.equal(await page.inputValue('#url'), '');
-    await page.reload();
-    await page.click('#asked-buttons .main');
-    await page.waitForSelector('#error:not([hidden])', SLOW);
-    assert.match(await page.textContent('#error'), /m\.qsf could not be loaded/);
-    assert.ok(asked.length > 0);
-  });
-  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /not the URL of a file/,
-    'javascript%3Aalert(1)': /not the URL of a file/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /not the URL of a file/,
-    'data%3A%2Cx': /cannot load a model with/, '%00': /could not be loaded/};
-  test('wrongly is told so', async t => {
-    const tab = await visit(), {page} = tab;
-    t.after(() => tab.close());
-    for (const [query, what] of Object.entries(wrong)) {
-      const next = await tab.open(`/sub/page/?model=${query}`);
-      await next.waitForSelector('#error:not([hidden])', SLOW);
-      assert.match(await next.textContent('#error'), what, query);
-      await next.click('#error button:last-child');
-      await next.close();
-    }
-    await advanced(page);
-    await page.fill('#url', 'http://[');
-    await page.keyboard.press('Enter');
-    await page.waitForSelector('#error:not([hidden])', SLOW);
-    assert.match(await page.textContent('#error'), /not the URL of a file/);
-  });
 });
 
 describe('the service worker', () => {

@@ -4,9 +4,8 @@
 import assert from 'node:assert/strict';
 import {describe, test} from 'node:test';
 import {fitting} from '../../demo/pick.js';
-import {append, choose, fenced, fromJson, matches, merge, messagesFor, newConversation, path, siblings,
-  titleOf,
-  toJson, toMarkdown, trim} from '../../demo/thread.js';
+import {append, choose, fenced, fromJson, matches, merge, messagesFor, newConversation, path, seen, siblings,
+  titleOf, toJson, toMarkdown, toSummarise, trim} from '../../demo/thread.js';
 
 /** A conversation of n questions with answers. */
 function talk(n) {
@@ -53,10 +52,47 @@ describe('a conversation', () => {
     assert.equal(given(conversation, question), 'q5');
     assert.equal(trim(conversation, question), false);
   });
+  test('is summed up by its older half, on the branch that it is about', () => {
+    const conversation = talk(4), question = append(conversation, conversation.leaf, 'user', 'q5');
+    const {at, messages} = toSummarise(conversation, question, 's', 'sum up');
+    assert.equal(messages.map(({content}) => content).join(' '), 's q1 a1 q2 a2 sum up');
+    assert.equal(conversation.nodes.length, 9, 'nothing is added to it');
+    conversation.notes = [{at, text: 'they met'}];
+    const summed = 'Summary of the conversation before this:\nthey met';
+    assert.equal(given(conversation, question), `${summed} q3 a3 q4 a4 q5`);
+    assert.equal(given(conversation, question, 's'), `s\n\n${summed} q3 a3 q4 a4 q5`);
+    assert.equal(given(conversation, path(conversation)[2]), 'q1 a1 q2', 'a question that it is about');
+
+    // the next one is about the first, too
+    const next = toSummarise(conversation, question, '', 'sum up');
+    assert.equal(next.messages.map(({content}) => content).join(' '), `${summed} q3 a3 sum up`);
+    conversation.notes.push({at: next.at, text: 'and went on'});
+    assert.match(given(conversation, question), /^Summary.*\nand went on q4 a4 q5$/);
+    assert.deepEqual([seen(conversation, path(conversation)).from, trim(conversation, question)], [6, true]);
+    assert.match(given(conversation, question), /^Summary.*\nand went on q5$/);
+    assert.equal(toSummarise(conversation, question, '', 'sum up'), undefined);
+
+    const [, , second] = path(conversation), edited = append(conversation, second.parent, 'user', 'other');
+    choose(conversation, edited);
+    assert.equal(given(conversation, edited), 'q1 a1 other', 'another branch has none');
+    choose(conversation, question);
+    assert.match(given(conversation, question), /went on q4 a4 q5$/);
+    const [back] = fromJson(toJson([conversation]));
+    assert.deepEqual(back.notes, conversation.notes);
+    assert.deepEqual(merge({...back, notes: back.notes.slice(1)}, {...back, notes: back.notes.slice(0, 1)})
+      .notes, back.notes);
+  });
   test('takes a title from its first words', () => {
     assert.equal(titleOf('  What is\tthis?\nMore'), 'What is this?');
     assert.equal(titleOf('word '.repeat(30)), `${'word '.repeat(9)}word …`.replace('word word …', 'word …'));
     assert.ok(titleOf('x'.repeat(100)).length < 52);
+    for (const [text, title] of [['## What is **this**?', 'What is this?'],
+      ['> - [ ] `a` and _b_', 'a and b'],
+      ['```js\nconst a = 1;\n```', 'const a = 1;'], ['[a *b*](https://x.y/z) ![c](d.png)', 'a b c'],
+      ['| a | b |\n|---|---|', 'a | b'], ['~~no~~ ***yes***', 'no yes'], ['**', '**'], ['```', '```'],
+      ['2 * 3 * 4 and snake_case_name_x', '2 * 3 * 4 and snake_case_name_x'], ['# ', '#'],
+      ['1. first', '1. first'], ['-5 + 3?', '-5 + 3?'], ['f(*args, **more)', 'f(*args, **more)']])
+      assert.equal(titleOf(text), title, text);
   });
   test('is found by all words of a search', () => {
     const conversation = talk(1);

@@ -39,12 +39,21 @@ export async function load() {
     }
     if (last === 'wait') await new Promise((_, reject) => signal.addEventListener('abort', () =>
       reject(signal.reason)));
-    for (const word of (/^say: ([^]*)/.exec(last)?.[1] ?? `[${text}]`).match(/\S+\s*/g)) {
-      onToken(1);
+    const said = last.startsWith('Summarise') ? `They said ${messages.length - 1} things.` : `[${text}]`;
+    const answer = (/^say: ([^]*)/.exec(last)?.[1] ?? said).match(/\S+\s*/g);
+    for (const word of answer) {
+      onToken?.(1);
       yield word;
     }
-    return {end: 'end'};
+    return {end: 'end', usage: {promptTokens: count(text), completionTokens: answer.length,
+      cachedTokens: 0}};
   }
-  return {info, chat, render: async messages => messages.map(({content}) => content).join(' '),
+  const open = globalThis.sequences = new Set();
+  function conversation() {
+    const one = {chat, generate: chat, async dispose() { open.delete(one); }};
+    open.add(one);
+    return one;
+  }
+  return {info, chat, conversation, render: async messages => messages.map(({content}) => content).join(' '),
     tokenize: async text => Array(count(text)).fill(1), generate: chat, async dispose() {}};
 }

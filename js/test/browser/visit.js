@@ -39,6 +39,12 @@ export async function open(browser, {isolation = true, mounts = [], site, query 
   }};
 }
 
+/** The first screen with all choices. */
+export async function advanced(page) {
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  await page.click('#advanced > summary');
+  await page.waitForSelector('#pick-0:checked', SLOW);
+}
 export const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
 export const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child '
   + '.again')
