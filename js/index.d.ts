@@ -570,7 +570,9 @@ export declare function estimate(from: Parameters<typeof load>[0],
  * Q4_K_M or the largest with at most 4 bits, or the next smaller one that fits `memory` or this
  * device. "hf:OWNER/REPO:Q8_0" and "hf:OWNER/REPO/FILE.gguf" name one. "@REVISION" may follow.
  * What comes is compared with the SHA-256 that the hub lists; an answer does not begin before that.
- * Only layers that are read by ranges (neither cached nor held by `memory`) are not: a warning.
+ * If layers are read by ranges (neither cached nor held by `memory`), it is compared once all of
+ * the file has come: if it differs, the answer and later calls fail. Experts that are read one by
+ * one are not compared: a warning.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},
