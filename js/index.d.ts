@@ -256,6 +256,9 @@ export interface GenerateOptions {
   minP?: number;
   /** 0: a different one each time. A whole number from 0 to 9007199254740992; default 0. */
   seed?: number;
+  /** Which of several answers with the same `seed` this is: each has random numbers of its own. A
+   * whole number from 0 to 4294967296. With it, a `seed` of 0 is one like any other. */
+  choice?: number;
   /** 1: off. A number from 0.01 to 100; default 1. */
   repeatPenalty?: number;
   /** Subtracted for each occurrence of a token. A number from -100 to 100; default 0. */
