@@ -64,6 +64,7 @@ uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options)
     qsf_turn_defaults(&a->turn);
     a->turn.draft = ((flat_context *)v->o.parent)->guesses;
     if (qsf_flat_options(&a->o, options, &asked, answer_set, &o)) return handle;
+    if (asked.choice >= 0) o.sampler.seed = qsf_choice_seed(o.sampler.seed, (uint64_t)asked.choice);
     (void)qsf_sampler_new(qsf_flat_model(handle), &o.sampler, &a->sampler, &a->o.error);
     return handle;
 }

@@ -75,7 +75,7 @@ TEXTS_OF_SPLIT = (
 )
 OPTIONS = (
     "vocab-only", "i2s-layout", "chat-template", "tools", "documents", "template-kwargs", "now",
-    "continue-final-message", "tool-choice", "parallel-tool-calls", "id-seed", "json-blanks",
+    "continue-final-message", "tool-choice", "parallel-tool-calls", "id-seed", "choice", "json-blanks",
     "json-loose", "pooling", "plain", "score",
 )
 # Constants of qsf.h.

@@ -58,7 +58,7 @@ static qsf_status option_fail(flat_object *o, const char *name, const char *what
 qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked, flat_other other,
                             void *options)
 {
-    *asked = (flat_asked){ .json_blanks = 32, .parallel = true };
+    *asked = (flat_asked){ .json_blanks = 32, .choice = -1, .parallel = true };
     qsf_chat_defaults(&asked->chat);
     if (!list) return QSF_OK;
     for (const char *value; *list; list = value + strlen(value) + 1) {

@@ -119,7 +119,7 @@ typedef struct flat_facts {
 typedef struct flat_asked {
     qsf_chat_options chat;
     const char      *i2s_layout, *tool_choice, *pooling;
-    int64_t          id_seed, json_blanks;
+    int64_t          id_seed, json_blanks, choice;
     bool             vocab_only, parallel, json_loose, plain, score;
 } flat_asked;
 

@@ -103,6 +103,7 @@
     X("tool-choice", TEXT, tool_choice, ANSWER, "auto, none, required, or a tool's name")                    \
     X("parallel-tool-calls", FLAG, parallel, ANSWER, "several calls in one answer")                          \
     X("id-seed", WHOLE, id_seed, ANSWER, "of the ids of tool calls")                                         \
+    X("choice", WHOLE, choice, ANSWER, "which answer to one prompt with this seed; from 0")                  \
     X("json-blanks", WHOLE, json_blanks, ANSWER, "white space in JSON; -1: any number")                      \
     X("json-loose", FLAG, json_loose, ANSWER, "ignore unsupported keywords of a schema")                     \
     X("pooling", TEXT, pooling, EMBEDDING, "auto, mean, cls, last, rank or none")                            \

@@ -45,6 +45,36 @@ export async function * happenings(model, call, prompt, options) {
   }
 }
 
+/**
+ * What several generators yield, as [number, value], as it comes. Of each `each` of them, answers
+ * to one prompt, the others begin when the first one has something: then the prompt is computed,
+ * and they share it. At most `most` run at a time. leave() ends those that run, which then fail.
+ */
+export async function * together(generators, each, most, leave) {
+  const waiting = [...generators.keys()].filter(i => i % each === 0), running = new Map();
+  const ahead = new Set(waiting);
+  const ask = i => {
+    running.delete(i);          // to the end: each has its turn
+    const next = generators[i].next().then(({done, value}) => ({i, done, value}));
+    void next.catch(() => {});  // the reader may be away
+    running.set(i, next);
+  };
+  try {
+    for (;;) {
+      while (waiting.length && running.size < most) ask(waiting.shift());
+      if (!running.size) return;
+      const {i, done, value} = await Promise.race(running.values());
+      if (ahead.delete(i)) waiting.unshift(...Array.from({length: each - 1}, (_, k) => i + 1 + k));
+      if (done) running.delete(i);
+      else ask(i);
+      if (!done) yield [i, value];
+    }
+  } finally {
+    if (running.size) leave();
+    await Promise.allSettled(running.values());
+  }
+}
+
 /** The events of a stream that has begun: what fails before its first event is an error at once. */
 export async function begun(events) {
   const first = await events.next();

@@ -9,6 +9,7 @@
 import {QsfError} from './errors.js';
 import {Remote, difference, shown} from './http.js';
 import {Lanes} from './lanes.js';
+import {RangedSum} from './ranged_sum.js';
 import {Sha256} from './sha256.js';
 
 /* The most unread bytes in memory: without a budget, within one, and if only the file's description
@@ -332,10 +333,29 @@ export class Download {
     if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
     if (!this.#remote.ranges) throw this.#refusal('the server does not answer ranges');
     this.#parts.clear();
-    if (this.#sum)
-      this.#warn(`${this.name}: not compared with the hub's SHA-256, since its layers are read by ranges; ` +
-        'a cached file, or one that memory holds, is');
     this.#toRanges();
+    if (!this.#sum) return;
+    if (apart)
+      this.#warn(`${this.name}: not compared with the hub's SHA-256, since its experts are read by ranges; ` +
+        'a cached file, or one that memory holds, is');
+    else this.#sumRanges();
+  }
+  /* Bytes are computed with before their sum is known; a wrong one ends all reads. */
+  #sumRanges() {
+    const sum = new RangedSum(this.#sum, {at: this.#at, length: this.length,
+      fetch: (from, to) => this.#remote.range(from, to, this.#signal),
+      done: digest => this.#compareSum(digest)});
+    this.#lanes ??= new Lanes(this.#remote, this.length);
+    this.#lanes.heard = (at, bytes) => sum.take(at, bytes);
+    this.#sum = undefined;
+  }
+  #compareSum(sum) {
+    if (sum === this.#sha256) return;
+    this.#dropped = this.#entry?.drop();
+    this.#entry = undefined;
+    this.#failure = this.#corrupt(`the SHA-256 of what came is ${sum}, the hub's is ${this.#sha256}; ` +
+      'answers so far may be wrong: load it again');
+    this.#lanes?.close(this.#failure);
   }
   #refusal(why) {
     const never = this.#how === false, unkept = never ? 'cache: false keeps no file'

@@ -38,6 +38,7 @@ export class Engine {
   /** For texts and embeddings. */
   aside;
   #model; #context;             // the module's handles
+  #parallel;                    // answers in a batch
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
   #side;                        // the module that uses it
@@ -167,7 +168,7 @@ export class Engine {
     this.#gpu = chosen.gpu;
     const of = this.#of;
     this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
-    of.batches = new Batches(of, parallel(options));
+    of.batches = new Batches(of, this.#parallel = parallel(options));
     of.layers = this.#memory.number(this.#context, 'layer');
     of.swap = new Swap(this.#host.swap, options.memory ? 0 : undefined);
     of.batches.gpu = chosen.gpu ? await this.#begun(options, trials)
@@ -288,7 +289,8 @@ export class Engine {
     const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN]);
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
-      variant: this.variant, threads: 1 + this.#threads.length, device: this.#device};
+      maxParallel: this.#parallel, variant: this.variant, threads: 1 + this.#threads.length,
+      device: this.#device};
   }
   /** again: parts of the file are read in every pass: layers, or the head and the embedding.
    * apart: scattered parts are: experts of layers. */

@@ -256,6 +256,9 @@ export interface GenerateOptions {
   minP?: number;
   /** 0: a different one each time. A whole number from 0 to 9007199254740992; default 0. */
   seed?: number;
+  /** Which of several answers with the same `seed` this is: each has random numbers of its own. A
+   * whole number from 0 to 4294967296. With it, a `seed` of 0 is one like any other. */
+  choice?: number;
   /** 1: off. A number from 0.01 to 100; default 1. */
   repeatPenalty?: number;
   /** Subtracted for each occurrence of a token. A number from -100 to 100; default 0. */
@@ -570,7 +573,9 @@ export declare function estimate(from: Parameters<typeof load>[0],
  * Q4_K_M or the largest with at most 4 bits, or the next smaller one that fits `memory` or this
  * device. "hf:OWNER/REPO:Q8_0" and "hf:OWNER/REPO/FILE.gguf" name one. "@REVISION" may follow.
  * What comes is compared with the SHA-256 that the hub lists; an answer does not begin before that.
- * Only layers that are read by ranges (neither cached nor held by `memory`) are not: a warning.
+ * If layers are read by ranges (neither cached nor held by `memory`), it is compared once all of
+ * the file has come: if it differs, the answer and later calls fail. Experts that are read one by
+ * one are not compared: a warning.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

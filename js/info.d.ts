@@ -37,6 +37,8 @@ export interface ModelInfo {
   readonly slots: number;
   /** What was reduced to stay within `memory`: "batch 256 -> 64". */
   readonly reductions: readonly string[];
+  /** Answers that are computed in one batch; further ones wait. */
+  readonly maxParallel: number;
   readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads' | 'relaxed64-threads';
   readonly threads: number;
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.

@@ -22,17 +22,18 @@ const REMEMBERED = 32;
 /* A request under way.  read: {at, end, take(part, offset), settle(error)}. */
 class Lane {
   used = 0; isLong; begin; at; end; over = false;
-  #parts; #controller = new AbortController();
+  #parts; #controller = new AbortController(); #heard;
   #rest = new Uint8Array(0);    // bytes from `at` on that have come
   #queue = [];                  // reads, by their places
   #tail; #busy = false; #timer; #gone;
 
-  /** gone(lane) is called when no read can join any more. */
-  constructor(remote, begin, end, isLong, open, gone) {
+  /** gone(lane) is called when no read can join any more, heard(at, bytes) with what comes. */
+  constructor(remote, begin, end, isLong, {open, gone, heard}) {
     this.begin = this.at = begin;
     this.end = end;
     this.isLong = isLong;
     this.#gone = gone;
+    this.#heard = heard;
     this.#parts = remote.range(begin, open ? undefined : end, this.#controller.signal);
     if (isLong) this.#tail = new Uint8Array(TAIL);
   }
@@ -97,6 +98,7 @@ class Lane {
   #give(bytes) {
     for (const read of this.#queue) giveOverlap(read, bytes, this.at);
     this.#queue = this.#queue.filter(read => !read.over);
+    this.#heard(this.at, bytes);
     if (this.#tail) this.#keep(bytes);
     this.at += bytes.length;
     this.#rest = this.#rest.subarray(bytes.length);
@@ -137,6 +139,8 @@ export class Lanes {
   #stops = []; #starts = [];    // where long lanes ended and began
   #last = -Infinity;            // where the last short one ended
   #lastBegan; #uses = 0; #open = false; #exact = false;
+  /** Called as heard(at, bytes) with everything that comes, after those who asked for it. */
+  heard;
 
   /** length: the file's. */
   constructor(remote, length) {
@@ -205,7 +209,8 @@ export class Lanes {
       if (isLong) end = this.#makeRoom(at, end);
       else [this.#lastBegan, this.#last] = [at, end];
       const gone = left => { this.#lanes = this.#lanes.filter(l => l !== left); };
-      const lane = new Lane(this.#remote, at, end, isLong, this.#open, gone);
+      const lane = new Lane(this.#remote, at, end, isLong, {open: this.#open, gone,
+        heard: (from, bytes) => this.heard?.(from, bytes)});
       lane.used = ++this.#uses;
       this.#lanes.push(lane);
       for (const read of group) lane.add(read);

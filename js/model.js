@@ -241,7 +241,8 @@ export class Model {
     const late = this.#late;
     this.#late = undefined;
     if (late) throw late.error;
-    options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
+    if (options.choice === undefined)
+      options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
     const apart = !!(what.messages && (options.tools || onReasoning || onToolCall || onPart));
     // a model may reason before a constrained answer, within its budget
     options.apart = apart || !!(what.messages

@@ -1,8 +1,8 @@
 /* OpenAI's API over a model in this page or process: an object like that of the package `openai`,
  * and a fetch() for that package itself.
  * SPDX-License-Identifier: MIT */
-import {begun, embedded, happenings, loaded} from './apis.js';
-import {chunkedChoice, newId, now, usageJson, usageOf, wholeChoice} from './openai_answers.js';
+import {begun, embedded, happenings, loaded, together} from './apis.js';
+import {WholeChoice, chunkedChoice, newId, now, usageJson, usageOf} from './openai_answers.js';
 import {Refusal, countOf, logprobsOf, messagesOf, optionsOf, refusalOf, refuse, templateOf, toolsOf,
   wrong} from './openai_request.js';
 import {Responses} from './openai_responses.js';
@@ -45,7 +45,9 @@ class Server {
 
   /* ---- chats and completions ---- */
   async #completions(body, signal, chats) {
-    const options = {...optionsOf(body, chats), ...logprobsOf(body, !chats), signal};
+    const left = new AbortController();
+    const options = {...optionsOf(body, chats), ...logprobsOf(body, !chats),
+      signal: AbortSignal.any([left.signal, ...(signal ? [signal] : [])])};
     const n = countOf(body), tools = chats ? toolsOf(body) : {custom: new Set(), options: {}};
     if (chats) Object.assign(options, tools.options, templateOf(body));
     const prompts = chats ? [messagesOf(body)] : this.#prompts(body);
@@ -53,19 +55,24 @@ class Server {
     const choices = prompts.flatMap((prompt, i) => Array.from({length: n}, (_, k) => ({index: i * n + k,
       prompt,
       asked: {...asked, echo: body.echo && !chats && typeof prompt === 'string' ? prompt : ''},
-      options: options.seed === undefined ? options : {...options, seed: (options.seed + k) % 2 ** 53}})));
+      options: options.seed === undefined ? options : {...options, choice: i * n + k}})));
     const head = {id: newId(chats ? 'chatcmpl-' : 'cmpl-'),
       object: chats ? 'chat.completion' : 'text_completion', created: now(), model: this.#name};
     const happens = ({prompt, options: how}) => happenings(this.#model, chats ? 'chat' : 'generate', prompt,
       how);
-    if (body.stream) return {events: await begun(this.#chunks(body, choices, happens, head, n))};
-    const all = [];
-    for (const choice of choices) all.push(await wholeChoice(choice.asked, choice.index, happens(choice)));
-    return {json: {...head, choices: all.map(({choice}) => choice),
-      usage: usageJson(usageOf(all.map(({whole}) => whole), n))}};
+    const {maxParallel: most = Infinity} = this.#model.info;
+    const all = make => together(choices.map(make), n, most, () => left.abort());
+    if (body.stream) {
+      const chunked = all(one => chunkedChoice(one.asked, one.index, happens(one)));
+      return {events: await begun(this.#chunks(body, choices, chunked, head, n))};
+    }
+    const wholes = choices.map(one => new WholeChoice(one.asked, one.index));
+    for await (const [i, what] of all(happens)) await wholes[i].take(what);
+    return {json: {...head, choices: wholes.map(one => one.json()),
+      usage: usageJson(usageOf(wholes.map(({whole}) => whole), n))}};
   }
 
-  async * #chunks(body, choices, happens, head, n) {
+  async * #chunks(body, choices, chunked, head, n) {
     const data = what => ({data: {...head, ...(head.object === 'chat.completion'
       && {object: 'chat.completion.chunk'}),
       ...what}});
@@ -77,12 +84,11 @@ class Server {
         if (chats || echo) yield data({choices: [{index, ...(chats ? {delta: {role: 'assistant', content: ''}}
           : {text: echo}), logprobs: null, finish_reason: null}]});
     };
-    for (const one of choices)
-      for await (const {choice, whole} of chunkedChoice(one.asked, one.index, happens(one))) {
-        if (!told) yield * first();
-        if (whole) wholes.push(whole);
-        else yield data({choices: [choice]});
-      }
+    for await (const [i, {choice, whole}] of chunked) {
+      if (!told) yield * first();
+      if (whole) wholes[i] = whole;
+      else yield data({choices: [choice]});
+    }
     if (body.stream_options?.include_usage) yield data({choices: [], usage: usageJson(usageOf(wholes, n))});
     yield {data: '[DONE]'};
   }

@@ -71,23 +71,33 @@ function callJson({id, function: {name, arguments: text}}, custom, cut) {
     : {id, type: 'function', function: {name, arguments: text || (cut ? '' : '{}')}};
 }
 
-/** One choice of a whole answer, read from what happens. */
-export async function wholeChoice(asked, index, happens) {
-  const lists = asked.chats ? new Content() : new Lists();
-  let whole;
-  for await (const {token, logprob, whole: all} of happens) {
-    if (token !== undefined && asked.logprobs) lists.take(logprob ?? await described(asked.model, token));
-    whole ??= all;
+/** One choice of a whole answer. */
+export class WholeChoice {
+  #asked; #index; #lists;
+  whole;
+  constructor(asked, index) {
+    this.#asked = asked;
+    this.#index = index;
+    this.#lists = asked.chats ? new Content() : new Lists();
   }
-  const finish = {logprobs: lists.json(), finish_reason: whole.finishReason};
-  if (!asked.chats) return {whole, choice: {index, text: asked.echo + whole.text, ...finish}};
-  const {text, reasoning, toolCalls, partialCall} = whole, calls = toolCalls.map(call => callJson(call,
-    asked.custom));
-  if (partialCall) calls.push(callJson(partialCall, asked.custom, true));
-  return {whole, choice: {index, message: {role: 'assistant', content: calls.length && !text ? null : text,
-    ...(reasoning && {reasoning_content: reasoning}), ...(calls.length && {tool_calls: calls}),
-      refusal: null},
-  ...finish}};
+  /** What happens in it, in order. */
+  async take({token, logprob, whole}) {
+    if (token !== undefined && this.#asked.logprobs)
+      this.#lists.take(logprob ?? await described(this.#asked.model, token));
+    this.whole ??= whole;
+  }
+  /** Once it is whole. */
+  json() {
+    const {chats, custom, echo} = this.#asked, index = this.#index;
+    const {text, reasoning, toolCalls, partialCall, finishReason} = this.whole;
+    const finish = {logprobs: this.#lists.json(), finish_reason: finishReason};
+    if (!chats) return {index, text: echo + text, ...finish};
+    const calls = toolCalls.map(call => callJson(call, custom));
+    if (partialCall) calls.push(callJson(partialCall, custom, true));
+    return {index, message: {role: 'assistant', content: calls.length && !text ? null : text,
+      ...(reasoning && {reasoning_content: reasoning}), ...(calls.length && {tool_calls: calls}),
+      refusal: null}, ...finish};
+  }
 }
 
 /* A call's parts as chunks' deltas. A custom tool's input is reported once it is complete. */

@@ -108,6 +108,7 @@ export function optionsOf(body, chats) {
     if (value === undefined || value === null || (!chats && FOR_CHATS.includes(name))) continue;
     options[ours] = take(value, name);
   }
+  if (options.seed !== undefined) options.choice = 0;           // as the server, whose seeds include 0
   const shape = body.response_format ?? body.text?.format;
   const format = shape && formatOf(shape, body.response_format ? 'response_format' : 'text');
   if (format) options.responseFormat = format;

@@ -57,7 +57,7 @@ const adapters = kind([], chosen, 'it must be a list of at most 8: adapters, or 
 const GENERATE = {
   maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
     'it must be a whole number, or Infinity'),
-  ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList),
+  ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList), choice: whole(undefined, 2 ** 32),
   stop: texts, bannedTexts: someTexts([]), drySequenceBreakers: someTexts(undefined),
   logitBias: kind([], biases, 'it must be an object {token id: bias}, or a Map'),
   logprobs: flag(false), topLogprobs: whole(0, 100),
@@ -133,7 +133,8 @@ export const contextTexts = options =>
   [...named(CONTEXT, options), ['check-every', options.check === 'every']];
 /** generate()'s options of a sampler and of a turn. */
 export const answerTexts = options => [...named(SAMPLER, options), ...named(TURN, options),
-  ['max-tokens', options.maxTokens], ['logprobs', options.logprobs ? options.topLogprobs : -1]];
+  ['choice', options.choice], ['max-tokens', options.maxTokens],
+  ['logprobs', options.logprobs ? options.topLogprobs : -1]];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; it must be a string`);

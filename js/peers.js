@@ -59,7 +59,7 @@ const WORDS = {
   streamoptions: 'usage and finishReason are members of every answer',
   dosample: 'temperature: 0 takes the most likely token',
   model: 'load() chooses the model',
-  n: 'an answer is one: ask again with another seed',
+  n: 'an answer is one: ask several times at once, each with its own choice: 0, 1, ...',
   system: "the system's words are a message with the role system",
   messages: "messages are chat()'s first argument",
   prompt: 'the prompt is the first argument',
@@ -71,7 +71,7 @@ const WORDS = {
   embeddings: 'every model has embed()', embedding: 'every model has embed()',
   returnfulltext: 'an answer never has the prompt',
   sampling: 'its members are options: temperature, topK, ...',
-  bestof: 'an answer is one: ask again with another seed',
+  bestof: 'an answer is one: ask several times at once, each with its own choice: 0, 1, ...',
   dtype: "the file decides how weights are stored", quantized: 'the file decides how weights are stored',
 };
 Object.assign(WORDS, {systemprompt: WORDS.system, instructions: WORDS.system});

@@ -268,11 +268,12 @@ export function serve(host) {
   async function talk({messages, options}, answer, post) {
     const before = JSON.parse(messages), added = [];
     const begun = options.continueFinalMessage ? before.at(-1) : undefined;
+    const idSeed = (options.seed + 2 ** 20 * (options.choice ?? 0)) % 2 ** 52;
     for (let round = 0; ; round++) {
       // a required call was made in the first answer
       const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
       const said = await speak({messages: JSON.stringify([...before, ...added]),
-        options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round,
+        options: {...options, toolChoice, idSeed: idSeed + round,
           continueFinalMessage: options.continueFinalMessage && !round}}, answer, post);
       const {end, message, text} = said, calls = message?.tool_calls;
       const own = message ?? {role: 'assistant', content: text};

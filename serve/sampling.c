@@ -7,8 +7,7 @@ qsf_status branch_sampler(const serve_branch *b, const qsf_model *m, qsf_sampler
     const serve_request *r = &b->job->request;
     qsf_sampler_options o = r->sampler;
     /* Any number is a seed, 0 too; each answer of one request has its own. */
-    if (r->seeded) o.seed = ((uint64_t)r->seed + 1) * 0x9e3779b97f4a7c15u + b->index;
-    if (r->seeded && !o.seed) o.seed = 1;
+    if (r->seeded) o.seed = qsf_choice_seed((uint64_t)r->seed, b->index);
     qsf_status st = qsf_sampler_new(m, &o, out, NULL);
     if (st) return st;
     if (r->prepare) st = r->prepare(r->user, m, *out, NULL);

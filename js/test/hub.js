@@ -17,9 +17,10 @@ const CORS = {'access-control-allow-origin': '*',
  * response, where) may answer instead, and then returns true; where is 'hub' or 'files'. asked:
  * {where,
  * path, range, authorization, own} of each request but those of CORS; own: the header x-mine.
+ * sent(bytes): what comes in place of a file's bytes, under its name and sum.
  */
 export async function hubServer(repos, {token = 'hf_secret_token', pageSize = 1000, spoil = () =>
-  false} = {}) {
+  false, sent = bytes => bytes} = {}) {
   const asked = [], tickets = new Set();
   const log = (where, {url, headers}) => asked.push({where, path: url.replace(/\?.*/, ''),
     query: url.split('?')[1],
@@ -32,7 +33,7 @@ export async function hubServer(repos, {token = 'hf_secret_token', pageSize = 10
     if (!tickets.has(searchParams.get('X-Amz-Signature'))) return response.writeHead(403,
       CORS).end('expired');
     const [, owner, name, ...path] = decodeURIComponent(pathname).split('/');
-    const bytes = repos[`${owner}/${name}`][path.join('/')], etag = `"${sha256(bytes)}"`;
+    const whole = repos[`${owner}/${name}`][path.join('/')], etag = `"${sha256(whole)}"`, bytes = sent(whole);
     const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
     if (first === undefined)
       return response.writeHead(200, {...CORS, etag, 'content-length': bytes.length}).end(bytes);

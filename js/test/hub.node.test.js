@@ -236,18 +236,46 @@ describe('what came', () => {
       assert.equal(await layersOf(await get('hf:owner/tiny-GGUF')), 2);
     });
   });
-  test('by ranges is not compared, which is a warning', async () => {
-    const big = tinyModel({layers: 200}), server = await hubServer({'owner/big': {'big.gguf': big}});
+  /* A model that streams by ranges, and what its answer is; most: tokens. */
+  async function byRanges({file, sent, most}) {
+    const server = await hubServer({'owner/big': {'big.gguf': file}}, {sent}), warnings = [];
     try {
-      const warnings = [], model = await load('hf:owner/big', {threads: 1, hubUrl: server.url, cache: false,
-        memory: 12, onProgress: p => { if (p.warning) warnings.push(p.warning); }});
+      const model = await load('hf:owner/big', {threads: 1, hubUrl: server.url, cache: false, memory: 7,
+        onProgress: p => { if (p.warning) warnings.push(p.warning); }});
       assert.equal(model.info.resident, false);
-      assert.match([...warnings, ...model.info.warnings].join(),
-        /big.gguf: not compared with the hub's SHA-256/);
+      let error, tokens = 0;
+      const answer = () => model.generate('Hi', {maxTokens: most, ignoreEnd: true, onToken() { tokens++; }});
+      try {
+        if (most) for await (const part of answer()) void part;
+      } catch (caught) {
+        error = caught;
+      }
+      if (error) await assert.rejects(async () => answer(), code('CORRUPT', /SHA-256/), 'a later call');
       await model.dispose();
+      return {error, tokens, server, warnings: [...warnings, ...model.info.warnings].join()};
     } finally {
       server.close();
     }
+  }
+  test('by ranges is compared when everything has come once', async () => {
+    const file = tinyModel({layers: 40}), most = 8;
+    const right = await byRanges({file, most});
+    assert.deepEqual([right.error, right.tokens, right.warnings.match(/SHA-256/)], [undefined, most, null]);
+    for (const place of [0.4, 0.8, 1]) {
+      const at = Math.floor(file.length * place) - 5000;
+      const {error, tokens, warnings} = await byRanges({file, most, sent(bytes) {
+        const damaged = bytes.slice();
+        damaged[at] ^= 1;
+        return damaged;
+      }});
+      assert.ok(error, `${place}: ${tokens} tokens, ${warnings}`);
+      code('CORRUPT', /big.gguf: the SHA-256 of what came is \w{64}.*load it again/)(error);
+    }
+  });
+  test('by ranges, expert by expert, is not compared, which is a warning', async () => {
+    const file = tinyModel({layers: 24, experts: 8});
+    const {warnings} = await byRanges({file, most: 0});
+    assert.match(warnings, /big.gguf: not compared with the hub's SHA-256, since its experts/);
   });
   test('before an interruption is part of the sum', async () => {
     let stored;

@@ -66,6 +66,12 @@ const REQUESTS = [
   ['completions', {prompt: 'Once upon a time', max_tokens: 5}],
   ['completions', {prompt: 'Once upon a time', max_tokens: 5, stream: true, echo: true}],
   ['completions', {prompt: ['Once', [1, 2, 3]], n: 2, max_tokens: 3, logprobs: 1}],
+  // which of the few most likely tokens are chosen is the seed's, not the kernels'
+  ['chat/completions', {messages: QUESTION, max_tokens: 1, n: 6, seed: 7, temperature: 3, top_k: 3}],
+  ['chat/completions', {messages: QUESTION, max_tokens: 1, seed: 0, temperature: 3, top_k: 3}],
+  ['completions', {prompt: new Array(2).fill('Once upon a time there was a little'), n: 3, max_tokens: 1,
+    seed: 11, temperature: 3, top_k: 3}],
+  ['responses', {input: QUESTION[0].content, max_output_tokens: 1, seed: 9, temperature: 3, top_k: 3}],
   ['embeddings', {input: ['a', 'b c']}],
   ['embeddings', {input: 'a', dimensions: 4}],
   ['responses', {input: QUESTION[0].content, max_output_tokens: 5}],
@@ -144,6 +150,49 @@ describe('the package openai', () => {
     assert.equal(new Set(all.map(({choices}) => choices[0].message.content)).size, 1);
     assert.equal((await Promise.all([client.embeddings.create({model: 'm', input: 'a'}),
       client.chat.completions.create(cold)]))[0].data.length, 1);
+  });
+  const many = {messages: [{role: 'system', content: 'Answer in one word, and be brief. '.repeat(8)},
+    ...QUESTION], model: 'm', max_tokens: 12, n: 4, seed: 3, temperature: 1.5};
+  test('several choices in one batch, of one prompt', async () => {
+    const answers = [], counted = {info: model.info, chat(...given) {
+      const answer = model.chat(...given);
+      answers.push(answer);
+      return answer;
+    }};
+    const {choices, usage} = await new Own({model: counted}).chat.completions.create(many);
+    const texts = choices.map(({message}) => message.content);
+    assert.deepEqual(choices.map(({index}) => index), [0, 1, 2, 3]);
+    assert.ok(new Set(texts).size > 1, texts.join('|'));
+    assert.equal(answers.length, 4);
+    assert.equal(usage.completion_tokens,
+      answers.reduce((n, answer) => n + answer.usage.completionTokens, 0));
+    for (const {usage: {promptTokens, cachedTokens}} of answers.slice(1))
+      assert.ok(promptTokens > 64 && cachedTokens > promptTokens - 33, `${cachedTokens} of ${promptTokens}`);
+
+    const order = [], parts = ['', '', '', ''];
+    for await (const {choices: [choice]} of await client.chat.completions.create({...many, stream: true})) {
+      if (!choice?.delta.content) continue;
+      order.push(choice.index);
+      parts[choice.index] += choice.delta.content;
+    }
+    assert.deepEqual(parts, texts);
+    assert.ok(order.some((index, i) => index < order[i - 1]), order.join());     // not one after another
+    for (const [choice, text] of texts.entries())       // each as if it were alone
+      assert.equal((await model.chat(many.messages, {maxTokens: 12, seed: 3, choice, temperature: 1.5,
+        topP: 1, topK: 0})).text, text);
+  });
+  test('several choices, left by their reader', async () => {
+    for await (const {choices: [choice]} of await client.chat.completions.create({...many, stream: true,
+      max_tokens: 500})) if (choice?.index === 2 && choice.delta.content) break;
+    const stop = new AbortController();
+    const stream = await own.chat.completions.create({...many, stream: true, max_tokens: 500},
+      {signal: stop.signal});
+    await assert.rejects(async () => {
+      for await (const {choices: [choice]} of stream)
+        if (choice?.index === 1) stop.abort(new Error('enough'));
+    }, /enough/);
+    await assert.rejects(own.chat.completions.create({...many, logit_bias: {x: 1}}), APIError);
+    assert.match((await client.chat.completions.create(cold)).choices[0].message.content, /Paris/);
   });
   test('runs tools', async () => {
     const heard = [], weather = {type: 'function', function: {name: 'weather', description: 'the weather',
