@@ -67,6 +67,7 @@ int run_chat(run_session *s, const char *first, size_t len)
     chat_reset(&c);
     s->keeps = true;
     int code = session_resume(s);
+    if (!code) code = prompt_cache_resume(s);
     if (!code) {
         if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D quits.\n");
         if (first && len) code = chat_turn(&c, first, len);

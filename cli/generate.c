@@ -210,6 +210,7 @@ int generate_prompt(run_session *s, const char *what)
     if (s->set->verbose && s->keeps)
         fprintf(stderr, "%zu tokens, %zu of them cached\n", n, state.n_kept);
     if (st) return st == QSF_E_FULL ? report_length(s, n, what) : report(qsf_conversation_error(s->talk));
+    const size_t kept = state.n_kept;
     prompt_progress progress;
     prompt_progress_begin(&progress, s, state.n_done, n);
     while (state.n_done < n && !state.end && !interrupted()) {
@@ -222,7 +223,9 @@ int generate_prompt(run_session *s, const char *what)
         qsf_turn_cancel(s->turn);
         return EXIT_INTERRUPTED;
     }
-    return state.end ? report(qsf_turn_error(s->turn)) : EXIT_OK;
+    if (state.end) return report(qsf_turn_error(s->turn));
+    prompt_cache_keep(s, n, kept);
+    return EXIT_OK;
 }
 
 void answer_cut(const run_session *s, const answer *a)
@@ -243,8 +246,9 @@ int run_once(run_session *s, const char *prompt, size_t len)
 {
     answer a = { 0 };
     if (!session_prompt(s, prompt, len)) return report(&s->error);
-    s->keeps = s->set->session != NULL;
+    s->keeps = s->set->session || s->set->prompt_cache;
     int code = session_resume(s);
+    if (!code) code = prompt_cache_resume(s);
     if (!code) code = answers_open(s, NULL);
     if (!code) code = generate_prompt(s, "the prompt");
     if (!code && s->set->common.max_tokens != 0) code = generate_answer(s, !s->set->json, &a);

@@ -28,6 +28,9 @@ static const option run_prompt_rows[] = {
       "chat; the default on a terminal without a prompt", NULL },
     { OPTION_TEXT, "--session", "FILE", AT(session), 0, 0, NULL,
       "resume from the file if the prompt starts the same way; save this run to it", NULL },
+    { OPTION_TEXT, "--prompt-cache", "FILE", AT(prompt_cache), 0, 0, NULL,
+      "file that keeps a computed prompt, for prompts that start the same way: one system message, many "
+      "questions", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL,
       "complete the text, without a chat template", NULL },
 };
@@ -231,8 +234,12 @@ static int check_settings(run_settings *set, const option_list *rest)
         why = "--tools needs a conversation: it cannot be combined with --raw or --ids";
     else if ((set->kl || set->kl_base) && !set->perplexity)
         why = "--kl and --kl-base require --perplexity FILE";
+    else if (set->session && set->prompt_cache)
+        why = "--session keeps the prompt, too: it cannot be combined with --prompt-cache";
     else if (set->session && set->common.context.early_exit > 0)
         why = "--session needs the state of all layers: it cannot be combined with --early-exit";
+    else if (set->prompt_cache && set->common.context.early_exit > 0)
+        why = "--prompt-cache needs the state of all layers: it cannot be combined with --early-exit";
     else if (set->perplexity && set->common.context.head != QSF_HEAD_EXACT)
         why = "--perplexity needs all logits: it requires --head-topk exact";
     if (!why) return EXIT_OK;

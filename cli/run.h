@@ -15,7 +15,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 
 typedef struct run_settings {
     common_settings common;           /* as on the command line; session_open adds the rest */
-    const char *model, *prompt, *file, *session, *system, *ids, *perplexity, *kl, *kl_base,
+    const char *model, *prompt, *file, *session, *prompt_cache, *system, *ids, *perplexity, *kl, *kl_base,
         *draft_model, *render, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *pooling,
         *rerank;
@@ -146,6 +146,15 @@ void print_logprobs(const run_session *s, const qsf_turn_piece *p);
 int session_resume(run_session *s);
 /* Writes what sequence 0 holds. */
 int session_keep(run_session *s);
+
+/* ---- prompt_cache.c: the file of --prompt-cache; without it these do nothing ---- */
+/* Restores sequence 0, and the turn, from the file.  A file that does not fit the model, its
+ * adapters or the options is ignored, which is said on stderr.  Returns an exit code: only a file
+ * that is not a prompt cache is an error. */
+int  prompt_cache_resume(run_session *s);
+/* The prompt of n tokens has been computed, n_kept of them came from the file: writes it, unless at
+ * least half of it is there. */
+void prompt_cache_keep(run_session *s, size_t n, size_t n_kept);
 
 /* ---- adapters.c ---- */
 /* FILE of FILE[:SCALE], to be freed, and the scale.  NULL: out of memory. */

@@ -141,7 +141,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
     co.n_seqs = session_embeds(set) ? EMBED_SEQS : 1;
     co.n_logits = n_logits;
-    co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
+    co.kv_may_drop = !set->session && !set->prompt_cache && !set->perplexity;  /* what is saved is whole */
     co.check_every = !strcmp(set->common.check, "every");
     trace_context(s->files, &co);
     if ((code = adapters_open(s, &co, false))) return code;

@@ -68,7 +68,11 @@ typedef struct gguf {
 static inline const char *gguf_path_of(const gguf *g, const gguf_tensor *t) { return g->s->paths[t->file]; }
 
 /* ---- core/model/gguf_names.c: a set of names, for lookup and for finding duplicates ---- */
-typedef struct gguf_names { const gguf_text *list; uint32_t *slots; uint32_t mask; } gguf_names;
+typedef struct gguf_names {
+    const gguf_text *list;
+    uint32_t *slots;            /* index + 1 in the mask's bits, the rest of the hash above; 0: empty */
+    uint32_t  mask;
+} gguf_names;
 /* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before,
  * else -1; the first one is found. */
 qsf_status qsf_gguf_names(qsf_arena *a, const char *path, const gguf_text *list, uint32_t n, gguf_names *out,

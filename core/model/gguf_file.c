@@ -18,25 +18,33 @@ enum {
 
 /* ---- a place in the bytes that are there ---- */
 
+/* Where parsing is.  If the bytes in memory end there, it resumes when there are more. */
 typedef struct gguf_cursor {
     const gguf    *g;
     uint32_t       file;
     const uint8_t *begin;
     uint64_t       at, len;     /* len: bytes in memory */
+    uint32_t       n_kv, n_tensors;     /* parsed */
+    bool           in_list;     /* of strings, the value of key n_kv */
+    uint64_t       n_strings;   /* of that list, parsed */
 } gguf_cursor;
 
 static const char *cursor_path(const gguf_cursor *c) { return c->g->s->paths[c->file]; }
 
-/* The next n bytes.  QSF_PENDING: they are in the file, but not in memory. */
-static qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf_error *err)
+/* Why the next n bytes are not in memory.  QSF_PENDING: they are in the file. */
+static qsf_status gguf_lacks(const gguf_cursor *c, uint64_t n, qsf_error *err)
 {
     const uint64_t length = c->g->s->lengths[c->file];
-    if (n > length - c->at)
-        return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it "
-                        "cut short?", cursor_path(c), (unsigned long long)n, (unsigned long long)c->at,
-                        (unsigned long long)length);
-    if (n > c->len - c->at) return QSF_PENDING;
+    if (n <= length - c->at) return QSF_PENDING;
+    return qsf_fail(err, QSF_E_CORRUPT,
+                    "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it "
+                    "cut short?", cursor_path(c), (unsigned long long)n, (unsigned long long)c->at,
+                    (unsigned long long)length);
+}
+
+static inline qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf_error *err)
+{
+    if (n > c->len - c->at) return gguf_lacks(c, n, err);
     *out = c->begin + c->at;
     c->at += n;
     return QSF_OK;
@@ -50,7 +58,7 @@ static qsf_status gguf_take_u32(gguf_cursor *c, uint32_t *out, qsf_error *err)
     return st;
 }
 
-static qsf_status gguf_take_u64(gguf_cursor *c, uint64_t *out, qsf_error *err)
+static inline qsf_status gguf_take_u64(gguf_cursor *c, uint64_t *out, qsf_error *err)
 {
     const uint8_t *p = NULL;
     const qsf_status st = gguf_take(c, 8, &p, err);
@@ -58,7 +66,7 @@ static qsf_status gguf_take_u64(gguf_cursor *c, uint64_t *out, qsf_error *err)
     return st;
 }
 
-static qsf_status gguf_take_string(gguf_cursor *c, gguf_text *out, qsf_error *err)
+static inline qsf_status gguf_take_string(gguf_cursor *c, gguf_text *out, qsf_error *err)
 {
     uint64_t len = 0;
     const uint8_t *p = NULL;
@@ -77,10 +85,27 @@ gguf_text qsf_gguf_next_string(const uint8_t **at)
 
 /* ---- header, keys, tensors ---- */
 
-static qsf_status gguf_take_value(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
+static qsf_status gguf_take_strings(gguf_cursor *c, uint64_t n, qsf_error *err)
+{
+    gguf_text t;
+    for (; c->n_strings < n; c->n_strings++) {   /* ends with the file at the latest */
+        const uint64_t at = c->at;
+        const qsf_status st = gguf_take_string(c, &t, err);
+        if (!st) continue;
+        c->at = at;
+        return st;
+    }
+    c->n_strings = 0;
+    c->in_list = false;
+    return QSF_OK;
+}
+
+/* A key and its value; strings are parsed by gguf_take_strings. */
+static qsf_status gguf_take_key(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
 {
     qsf_status st;
     const uint8_t *p;
+    if ((st = gguf_take_string(c, &kv->key, err))) return st;
     if ((st = gguf_take_u32(c, &kv->type, err))) return st;
     kv->n = 1;
     kv->array = kv->type == GGUF_ARRAY;
@@ -91,16 +116,20 @@ static qsf_status gguf_take_value(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has a value of unknown type %u", cursor_path(c),
                         (int)QSF_MIN(kv->key.len, 80), kv->key.p, (unsigned)kv->type);
     kv->data = c->begin + c->at;
-    if (kv->type != GGUF_STRING) {
-        uint64_t bytes;
-        if (qsf_mul_u64(kv->n, qsf_gguf_value_bytes(kv->type), &bytes)) bytes = UINT64_MAX;
-        return gguf_take(c, bytes, &p, err);
-    }
-    for (uint64_t i = 0; i < kv->n; i++) {       /* ends with the file at the latest */
-        gguf_text t;
-        if ((st = gguf_take_string(c, &t, err))) return st;
-    }
-    return QSF_OK;
+    c->in_list = kv->type == GGUF_STRING;
+    if (c->in_list) return QSF_OK;
+    uint64_t bytes;
+    if (qsf_mul_u64(kv->n, qsf_gguf_value_bytes(kv->type), &bytes)) bytes = UINT64_MAX;
+    return gguf_take(c, bytes, &p, err);
+}
+
+static qsf_status gguf_take_kv(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
+{
+    const uint64_t at = c->at;
+    const qsf_status st = c->in_list ? QSF_OK : gguf_take_key(c, kv, err);
+    if (!st) return c->in_list ? gguf_take_strings(c, kv->n, err) : QSF_OK;
+    c->at = at;
+    return st;
 }
 
 static qsf_status gguf_take_tensor(gguf_cursor *c, gguf_tensor *t, qsf_error *err)
@@ -152,29 +181,42 @@ static qsf_status gguf_take_header(gguf_cursor *c, gguf_part *part, qsf_error *e
     return QSF_OK;
 }
 
-/* All of a part's description from the bytes in memory;
- * QSF_PENDING where they are too few. *end: where it ends. */
-static qsf_status gguf_parse(const gguf *g, uint32_t file, gguf_part *part, uint64_t len, uint64_t *end,
-                             qsf_error *err)
+/* A part's description from the bytes in memory; QSF_PENDING where they are too few. */
+static qsf_status gguf_parse(gguf_cursor *c, gguf_part *part, qsf_error *err)
 {
-    gguf_cursor c = { g, file, part->bytes, 0, len };
     qsf_status st;
-    if ((st = gguf_take_header(&c, part, err))) return st;
     if (!part->kv) {
-        if (!(part->kv = qsf_arena_array(g->tmp, part->n_kv, sizeof *part->kv, "keys of a GGUF file", err)))
-            return QSF_E_MEMORY;
-        if (!(part->tensors = qsf_arena_array(g->tmp, part->n_tensors, sizeof *part->tensors,
-                                              "tensors of a GGUF file", err)))
-            return QSF_E_MEMORY;
+        if ((st = gguf_take_header(c, part, err))) return st;
+        part->kv = qsf_arena_array(c->g->tmp, part->n_kv, sizeof *part->kv, "keys of a GGUF file", err);
+        if (!part->kv) return QSF_E_MEMORY;
+        part->tensors = qsf_arena_array(c->g->tmp, part->n_tensors, sizeof *part->tensors,
+                                        "tensors of a GGUF file", err);
+        if (!part->tensors) return QSF_E_MEMORY;
     }
-    for (uint32_t i = 0; i < part->n_kv; i++)
-        if ((st = gguf_take_string(&c, &part->kv[i].key, err))
-            || (st = gguf_take_value(&c, &part->kv[i], err)))
-            return st;
-    for (uint32_t i = 0; i < part->n_tensors; i++)
-        if ((st = gguf_take_tensor(&c, &part->tensors[i], err))) return st;
-    *end = c.at;
+    for (; c->n_kv < part->n_kv; c->n_kv++)
+        if ((st = gguf_take_kv(c, &part->kv[c->n_kv], err))) return st;
+    for (; c->n_tensors < part->n_tensors; c->n_tensors++) {
+        const uint64_t at = c->at;
+        if (!(st = gguf_take_tensor(c, &part->tensors[c->n_tensors], err))) continue;
+        c->at = at;
+        return st;
+    }
     return QSF_OK;
+}
+
+/* The part's bytes are copied to a larger buffer: what has been parsed is there, too. */
+static void part_move(gguf_cursor *c, gguf_part *part, uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < c->n_kv + c->in_list; i++) {
+        gguf_kv *kv = &part->kv[i];
+        kv->key.p = (const char *)bytes + ((const uint8_t *)kv->key.p - part->bytes);
+        kv->data = bytes + (kv->data - part->bytes);
+    }
+    for (uint32_t i = 0; i < c->n_tensors; i++) {
+        gguf_text *name = &part->tensors[i].name;
+        name->p = (const char *)bytes + ((const uint8_t *)name->p - part->bytes);
+    }
+    c->begin = bytes;
 }
 
 static qsf_status gguf_check_keys(gguf *g, uint32_t file, const gguf_part *part, qsf_error *err)
@@ -321,7 +363,8 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
 {
     gguf_part *part = &g->parts[file];
     const uint64_t length = g->s->lengths[file];
-    uint64_t end = 0, have = 0;
+    gguf_cursor c = { .g = g, .file = file };
+    uint64_t have = 0;
     qsf_status st = QSF_PENDING;
     g->n_parts = file + 1;
     for (uint64_t want = GGUF_FIRST_READ; st == QSF_PENDING; want *= 2) {
@@ -329,15 +372,16 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
         uint8_t *bytes = qsf_alloc(g->s->platform, cap, "the description of a GGUF file", err);
         if (!bytes) return QSF_E_MEMORY;
         if (have) memcpy(bytes, part->bytes, (size_t)have);
+        part_move(&c, part, bytes);
         qsf_dealloc(g->s->platform, part->bytes, part->cap);
         part->bytes = bytes;
         part->cap = cap;
         if ((st = qsf_source_read(g->s, file, have, bytes + have, cap - have, "description", err))) return st;
-        have = cap;
-        st = gguf_parse(g, file, part, have, &end, err);
+        have = c.len = cap;
+        st = gguf_parse(&c, part, err);
     }
     if (st || (st = gguf_check_keys(g, file, part, err))) return st;
-    return g->s->vocab_only ? QSF_OK : place_tensors(g, file, part, end, err);
+    return g->s->vocab_only ? QSF_OK : place_tensors(g, file, part, c.at, err);
 }
 
 /* Reads the split keys of a file; *count is 1 for a file without them. */

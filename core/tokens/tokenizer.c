@@ -17,7 +17,9 @@ static void build_specials(qsf_tokenizer *t)
         const char *text = token_text(t, id, &len);
         if (!token_special(t, id) || len == 0 || len > 128) continue;
         t->special_lengths[(uint8_t)text[0]][(len - 1) / 32] |= 1u << (len - 1) % 32;
-        if (len > t->longest_special) t->longest_special = (uint32_t)len;
+        if (len > 1) t->special_pairs[(uint8_t)text[0]][(uint8_t)text[1] / 32] |= 1u << (uint8_t)text[1] % 32;
+        uint8_t *longest = &t->longest_special[(uint8_t)text[0]];
+        *longest = (uint8_t)QSF_MAX(*longest, len);
     }
     t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0
         && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
@@ -52,6 +54,11 @@ static size_t decode_letters(const char *text, size_t len, char *out)
 {
     size_t n = 0, used;
     for (size_t i = 0; i < len; i += used) {
+        used = 1;
+        if ((uint8_t)text[i] < 0x80) {                      /* the letter is the byte */
+            out[n++] = text[i];
+            continue;
+        }
         const uint32_t c = qsf_utf8_decode(text + i, len - i, &used);
         const int b = qsf_letter_byte(c);
         if (b >= 0) {
@@ -170,6 +177,7 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     if ((st = qsf_token_texts_new(t, err))) goto fail;
     if ((v->kind == QSF_VOCAB_BPE || (t->steps && t->steps->model == STEPS_BPE)) &&
         (st = qsf_token_merges_new(t, err))) goto fail;
+    if (v->kind == QSF_VOCAB_SPM) qsf_spm_new(t);
     if (v->kind >= QSF_VOCAB_WPM && (st = qsf_prefix_new(t, err))) goto fail;
     build_byte_tokens(t);
     if (t->steps && (st = qsf_steps_ready(t, err))) goto fail;
@@ -218,15 +226,21 @@ static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, 
 {
     const uint32_t *lengths = t->special_lengths[(uint8_t)text[0]];
     if (!(lengths[0] | lengths[1] | lengths[2] | lengths[3])) return -1;
-    for (size_t l = QSF_MIN(len, t->longest_special); l > 0; l--) {
+    size_t most = QSF_MIN(len, t->longest_special[(uint8_t)text[0]]);
+    if (most > 1 && !(t->special_pairs[(uint8_t)text[0]][(uint8_t)text[1] / 32] >> (uint8_t)text[1] % 32 & 1))
+        most = 1;
+    uint32_t hash = token_hash_begin;
+    int32_t longest = -1;
+    for (size_t l = 1; l <= most; l++) {
+        hash = token_hash_byte(hash, text[l - 1]);
         if (!(lengths[(l - 1) / 32] >> (l - 1) % 32 & 1)) continue;
-        const int32_t id = qsf_tokenizer_find(t, text, l);
+        const int32_t id = qsf_token_hashed(t, hash, text, l);
         if (id < 0 || !token_special(t, (uint32_t)id)) continue;
         if (l > control_len && t->vocab->types[id] != QSF_TOKEN_USER) continue;
+        longest = id;
         *n = l;
-        return id;
     }
-    return -1;
+    return longest;
 }
 
 static qsf_status encode_plain(token_work *w, const char *text, size_t len, bool first)

@@ -12,10 +12,13 @@ static uint32_t text_slot(uint32_t hash) { return hash ^ hash >> 15; }
 
 int32_t qsf_token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len)
 {
-    for (uint32_t i = text_slot(hash) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
+    const uint32_t slot = text_slot(hash), mask = t->text_mask;
+    for (uint32_t i = slot & mask; t->by_text[i]; i = (i + 1) & mask) {
         size_t n;
-        const char *have = token_text(t, t->by_text[i] - 1, &n);
-        if (n == len && !memcmp(have, text, len)) return (int32_t)(t->by_text[i] - 1);
+        if ((t->by_text[i] ^ slot) & ~mask) continue;
+        const uint32_t id = (t->by_text[i] & mask) - 1;
+        const char *have = token_text(t, id, &n);
+        if (n == len && !memcmp(have, text, len)) return (int32_t)id;
     }
     return -1;
 }
@@ -43,18 +46,44 @@ qsf_status qsf_token_texts_new(qsf_tokenizer *t, qsf_error *err)
         size_t len;
         const char *text = token_text(t, id, &len);
         if (len > t->longest) t->longest = (uint32_t)len;
-        if (len == 0 || qsf_tokenizer_find(t, text, len) >= 0) continue;      /* the first of equals */
-        uint32_t i = text_slot(text_hash(text, len)) & t->text_mask;
+        if (len == 0) continue;
+        const uint32_t hash = text_hash(text, len), slot = text_slot(hash);
+        if (qsf_token_hashed(t, hash, text, len) >= 0) {                      /* the first of equals */
+            t->twins = true;
+            continue;
+        }
+        uint32_t i = slot & t->text_mask;
         while (t->by_text[i]) i = (i + 1) & t->text_mask;
-        t->by_text[i] = id + 1;
+        t->by_text[i] = (id + 1) | (slot & ~t->text_mask);
     }
     return QSF_OK;
+}
+
+/* Whether `left` and `right` together are the text of this token, which no other token has. */
+static bool token_joins(const qsf_tokenizer *t, uint32_t id, const char *left, size_t n_left,
+                        const char *right, size_t n_right)
+{
+    size_t len;
+    if (t->twins || id >= t->vocab->n_tokens) return false;
+    const char *text = token_text(t, id, &len);
+    return len && len == n_left + n_right && !memcmp(text, left, n_left)
+        && !memcmp(text + n_left, right, n_right);
+}
+
+/* The token that is `left` and `right` together, -1: none. */
+static int32_t token_joined(const qsf_tokenizer *t, token_buffer *work, const char *left, size_t n_left,
+                            const char *right, size_t n_right)
+{
+    memcpy(work->mem, left, n_left);
+    memcpy((char *)work->mem + n_left, right, n_right);
+    return qsf_tokenizer_find(t, work->mem, n_left + n_right);
 }
 
 qsf_status qsf_token_merges_new(qsf_tokenizer *t, qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
     const uint32_t size = table_size(v->n_merges);
+    uint32_t next = 0;
     token_buffer joined = { 0 };
     qsf_status st = QSF_OK;
     t->by_pair = qsf_arena_array(t->arena, size, sizeof(uint32_t), "merge table", err);
@@ -73,10 +102,11 @@ qsf_status qsf_token_merges_new(qsf_tokenizer *t, qsf_error *err)
             tr += t->steps->prefix.n;         /* prefix of pieces that continue a word */
             nr -= t->steps->prefix.n;
         }
-        memcpy(joined.mem, tl, nl);
-        memcpy((char *)joined.mem + nl, tr, nr);
-        const int32_t id = qsf_tokenizer_find(t, joined.mem, nl + nr);
+        /* mostly, tokens are in the order of their merges */
+        const int32_t id = token_joins(t, next, tl, nl, tr, nr) ? (int32_t)next
+            : token_joined(t, &joined, tl, nl, tr, nr);
         if (id < 0) continue;
+        next = (uint32_t)id + 1;
         t->merged[m] = (uint32_t)id;
         uint32_t *slot = &t->by_pair[token_pair_slot(t, left, right)];
         if (!*slot) *slot = m + 1;                                            /* the first of equals */

@@ -24,8 +24,11 @@ struct qsf_tokenizer {
     qsf_arena *arena;
     const qsf_pretokenizer *pre;      /* BPE */
     unsigned   rules;                 /* QSF_PRE_* */
-    uint32_t  *by_text;               /* hash of a token's text -> id + 1; 0 empty */
+    /* by the hash of a token's text: id + 1 in the mask's bits, above them the rest of the hash; 0:
+     * empty */
+    uint32_t  *by_text;
     uint32_t   text_mask;
+    bool       twins;                 /* tokens with the same text; the first one is in by_text */
     uint32_t  *by_pair;               /* hash of two tokens -> the vocabulary's merge of them + 1; 0 empty */
     uint32_t   pair_mask;
     /* [n_merges] the token that a merge makes; those that make none are not in by_pair */
@@ -36,11 +39,14 @@ struct qsf_tokenizer {
     uint32_t   longest;               /* bytes of the longest token text */
     /* by first byte: bit n of the 128 says that a special token of n + 1 bytes begins with it */
     uint32_t   special_lengths[256][4];
-    uint32_t   longest_special;
+    uint8_t    longest_special[256];
+    uint32_t   special_pairs[256][8];         /* bit b of the 256: byte b may follow */
     /* by the hash of four bytes: bit n says that a token of n bytes begins with them; 63: as many
      * or more */
     uint64_t  *begins;
     int32_t    strips;                /* a special token that takes the white space before it; -1: none */
+    /* SPM: bit b: a token has byte b before U+2581; after other bytes U+2581 begins a token */
+    uint32_t   before_space[8];
     double     unknown_score;         /* UGM */
     bool       phi3;                  /* its special tokens take the white space after them */
     int32_t    unk;                   /* token for unknown characters; -1: they are dropped */
@@ -109,6 +115,7 @@ void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, struct mer
 qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_bpe.c */
 /* tokenizer_spm.c; space: begins with an added one */
 qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space);
+void       qsf_spm_new(qsf_tokenizer *t);
 
 qsf_status qsf_wpm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_wpm.c */
 qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_ugm.c */

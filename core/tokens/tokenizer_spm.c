@@ -1,9 +1,24 @@
 /* SentencePiece: characters joined by the score of what they become, bytes for what the vocabulary
  * lacks.
- * SPDX-License-Identifier: MIT */
+ * SPDX-License-Identifier: MIT
+ *
+ * Joins in one part of the text do not affect another if no token reaches across: in most
+ * vocabularies tokens have a space only at their beginning, so each word is joined on its own, with
+ * a heap that stays small. */
 #include "tokens/tokenizer_own.h"
 
 static const char spm_space[] = "\xe2\x96\x81";              /* U+2581 */
+
+void qsf_spm_new(qsf_tokenizer *t)
+{
+    for (uint32_t id = 0; id < t->vocab->n_tokens; id++) {
+        size_t len;
+        const char *text = token_text(t, id, &len), *end = text + len, *at = text;
+        while (at < end && (at = memchr(at + 1, spm_space[0], (size_t)(end - at - 1))) != NULL)
+            if (end - at >= 3 && !memcmp(at, spm_space, 3))
+                t->before_space[(uint8_t)at[-1] / 32] |= 1u << (uint8_t)at[-1] % 32;
+    }
+}
 
 /* len 0: merged into the one before */
 typedef struct spm_symbol { uint32_t at, len; int32_t prev, next; } spm_symbol;
@@ -64,13 +79,39 @@ static void spm_put(const token_work *w, const char *text, size_t len)
     }
 }
 
+/* The end of the part of the text that begins at a symbol: a space that no token has after what is
+ * before it, or n. */
+static size_t spm_part(const token_work *w, const char *text, size_t at, size_t n)
+{
+    for (at += spm_length((uint8_t)text[at]); at < n; at += spm_length((uint8_t)text[at])) {
+        const uint8_t before = (uint8_t)text[at - 1];
+        if (n - at >= 3 && !memcmp(text + at, spm_space, 3)
+            && !(w->t->before_space[before / 32] >> before % 32 & 1)) return at;
+    }
+    return n;
+}
+
+static void spm_encode_part(const token_work *w, const char *text, size_t at, size_t end)
+{
+    spm_symbol *s = w->symbols.mem;
+    size_t n = 0;
+    for (; at < end; n++) {
+        const size_t used = QSF_MIN(spm_length((uint8_t)text[at]), end - at);
+        s[n] = (spm_symbol){ (uint32_t)at, (uint32_t)used, (int32_t)n - 1, (int32_t)n + 1 };
+        at += used;
+    }
+    s[n - 1].next = -1;
+    spm_merge(w, text, s, n, w->heap.mem);
+    for (int32_t i = 0; i >= 0; i = s[i].next) spm_put(w, text + s[i].at, s[i].len);
+}
+
 qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space)
 {
     const qsf_tokenizer *t = w->t;
     qsf_status st;
     if ((st = qsf_token_buffer_need(t, &w->text, 3 * (uint64_t)len + 3, w->err))) return st;
     char *escaped = w->text.mem;
-    size_t n = 0, n_symbols = 0;
+    size_t n = 0;
     if (space) {
         memcpy(escaped, spm_space, 3);
         n = 3;
@@ -85,15 +126,9 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
     }
     if ((st = qsf_token_buffer_need(t, &w->symbols, n * sizeof(spm_symbol), w->err))) return st;
     if ((st = qsf_token_buffer_need(t, &w->heap, 3 * n * sizeof(merge_candidate), w->err))) return st;
-    spm_symbol *s = w->symbols.mem;
-    for (size_t i = 0; i < n; n_symbols++) {
-        const size_t used = QSF_MIN(spm_length((uint8_t)escaped[i]), n - i);
-        s[n_symbols] = (spm_symbol){ (uint32_t)i, (uint32_t)used, (int32_t)n_symbols - 1,
-                                     (int32_t)n_symbols + 1 };
-        i += used;
+    for (size_t at = 0, end; at < n; at = end) {
+        end = spm_part(w, escaped, at, n);
+        spm_encode_part(w, escaped, at, end);
     }
-    s[n_symbols - 1].next = -1;
-    spm_merge(w, escaped, s, n_symbols, w->heap.mem);
-    for (int32_t i = 0; i >= 0; i = s[i].next) spm_put(w, escaped + s[i].at, s[i].len);
     return QSF_OK;
 }

@@ -512,5 +512,85 @@ class Session(unittest.TestCase):
                           if p.name.startswith("full.session")], ["full.session"])
 
 
+class PromptCache(unittest.TestCase):
+    SYSTEM = "You answer in few words and say so when you do not know. " * 4
+
+    def answer(self, prompt, file, *args, code=0, model=MODEL):
+        r = run(model, "--template", "chatml", "--system", self.SYSTEM, "-p", prompt, "-n", "6", "--temp",
+                "0", "--ignore-eos", "-v", *(["--prompt-cache", str(file)] if file else []), *args)
+        self.assertEqual(r.returncode, code, r.stderr)
+        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "of them cached" in l]
+        return r.stdout, (kept or [None])[0], r.stderr.decode()
+
+    def test_a_system_message_is_computed_once(self):
+        f = pathlib.Path(WORK.name, "a.prompt")
+        plain = [self.answer(p, None)[0] for p in ("Hello there", "And you?")]
+        first, kept, _ = self.answer("Hello there", f)
+        self.assertEqual((first, kept), (plain[0], 0))
+        whole = f.read_bytes()
+        for prompt, answer in zip(("Hello there", "And you?"), plain):
+            said, kept, notes = self.answer(prompt, f)
+            self.assertEqual((said, "note:" in notes), (answer, False), notes)
+            self.assertGreater(kept, 60)
+            self.assertEqual(f.read_bytes(), whole)         # most of it was there: not written again
+        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", "--system", self.SYSTEM, "-v",
+                "--prompt-cache", f, stdin=b"And you?\nAgain?\n")
+        self.assertGreater(
+            int([l for l in r.stderr.decode().splitlines() if "of them cached" in l][0].split()[2]), 60)
+        self.assertEqual(f.read_bytes(), whole)
+        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir() if p.name.startswith("a.prompt")],
+                         ["a.prompt"])
+
+    def test_what_does_not_fit_is_ignored_and_replaced(self):
+        f = pathlib.Path(WORK.name, "b.prompt")
+        plain, _, _ = self.answer("Hello", f)
+        whole = f.read_bytes()
+        version = whole[:4] + b"\x02" + whole[5:]
+        another = whole[:8] + bytes([whole[8] ^ 1]) + whole[9:]
+        for spoiled, word in ((version, "another version"), (another, "another model"),
+                              (whole[:-3], "cut short"), (whole[:40], "too few"),
+                              (whole[:-1] + bytes([whole[-1] ^ 1]), "checksum")):
+            f.write_bytes(spoiled)
+            said, kept, notes = self.answer("Hello", f)
+            self.assertEqual((said, kept), (plain, 0))
+            self.assertIn("is not used: ", notes)
+            self.assertIn(word, notes)
+            self.assertEqual(f.read_bytes(), whole)
+        self.assertIn("has type q8", self.answer("Hello", f, "-ctk", "f16")[2])
+        self.assertNotEqual(f.read_bytes(), whole)
+
+    def test_a_changed_model_is_noticed(self):
+        """GGUF has no checksums: the same shapes with other values are another model."""
+        f, other = pathlib.Path(WORK.name, "c.prompt"), pathlib.Path(WORK.name, "other.gguf")
+        other.write_bytes(pathlib.Path(MODEL).read_bytes())
+        self.answer("Hello", f, model=str(other))
+        bytes_ = bytearray(other.read_bytes())
+        bytes_[-1] ^= 1
+        other.write_bytes(bytes_)
+        self.assertIn("another model", self.answer("Hello", f, model=str(other))[2])
+
+    def test_other_files_are_left_alone(self):
+        f = pathlib.Path(WORK.name, "d.prompt")
+        for text in (b"my diary", b"x" * 500):
+            f.write_bytes(text)
+            self.assertIn("is not a prompt cache", self.answer("Hello", f, code=2)[2])
+            self.assertEqual(f.read_bytes(), text)
+        f.write_bytes(b"")
+        self.assertNotIn("note:", self.answer("Hello", f)[2])
+        said = self.answer("Hello", pathlib.Path(WORK.name, "nowhere", "x"))[2]
+        self.assertIn("cannot be written", said)
+
+    def test_two_processes_write_at_once(self):
+        f = pathlib.Path(WORK.name, "e.prompt")
+        command = [QSF_RUN, MODEL, "--template", "chatml", "--system", self.SYSTEM, "-n", "1", "-p", "Hello",
+                   "--prompt-cache", str(f)]
+        both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                for _ in range(2)]
+        for p in both:
+            _, said = p.communicate(timeout=120)
+            self.assertEqual((p.returncode, said), (0, b""))
+        self.assertGreater(self.answer("Hello", f)[1], 60)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

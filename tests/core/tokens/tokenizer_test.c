@@ -104,6 +104,19 @@ TEST(spm_joins_by_score_and_falls_back_to_bytes)
     IDS(&s.v, " hi", 0, SPM_SPACE_HI);
 }
 
+TEST(spm_joins_words_where_a_token_reaches_from_one_into_the_next)
+{
+    static small_vocab s;
+    small_spm(&s);
+    const int32_t joined = (int32_t)s.v.n_tokens;
+    add_token(&s, "hi\xe2\x96\x81h", QSF_TOKEN_NORMAL, -0.5f);
+    IDS(&s.v, "hi hi", 0, SPM_SPACE_HI, SPM_SPACE_HI);        /* joined sooner */
+    add_token(&s, "hi\xe2\x96\x81", QSF_TOKEN_NORMAL, -0.5f);
+    IDS(&s.v, "hi h", 0, SPM_SPACE, joined);
+    IDS(&s.v, "hi hi", 0, SPM_SPACE, joined, SPM_I);
+    IDS(&s.v, "h hi", 0, SPM_SPACE_H, SPM_SPACE_HI);
+}
+
 TEST(spm_takes_unk_where_byte_tokens_are_missing)
 {
     static small_vocab s;
@@ -555,6 +568,7 @@ int main(int argc, char **argv)
     RUN(bpe_bytes_without_a_token_are_left_out);
     RUN(special_tokens_are_parsed_only_when_asked_user_tokens_always);
     RUN(spm_joins_by_score_and_falls_back_to_bytes);
+    RUN(spm_joins_words_where_a_token_reaches_from_one_into_the_next);
     RUN(spm_takes_unk_where_byte_tokens_are_missing);
     RUN(pieces_are_the_bytes_of_tokens);
     RUN(encode_counts_what_did_not_fit);
