@@ -1,9 +1,9 @@
-/* Modules whose addresses have 64 bits, for models that need more than 4 GB of memory. Their addresses
- * and sizes are BigInts; here they become numbers, as those of the other modules are.
+/* Modules with 64-bit addresses, for models that need more than 4 GB of memory. Their addresses and
+ * sizes are BigInts; here they become numbers, as those of the other modules are.
  * SPDX-License-Identifier: MIT */
 import {ADDRESSES} from './addresses.js';
 
-/** Bytes that a plan may have in a module with 32-bit addresses, which has data and stacks besides. */
+/** Bytes that a plan may have in a module with 32-bit addresses, which has data besides. */
 export const NARROW = 4.2e9;
 /* 16 GB: as much as engines allow */
 const PAGES = 262144;
@@ -25,5 +25,6 @@ export const wideImports = imports => Object.fromEntries(Object.entries(imports)
 export const wideExports = exports => Object.fromEntries(Object.entries(exports).map(([name, fn]) => {
   if (typeof fn !== 'function') return [name, fn];
   const letters = ADDRESSES[name] ?? '';
-  return [name, (...all) => narrow(fn(...all.map((value, i) => (letters[i] === 'a' ? BigInt(value) : value))))];
+  const wide = (value, i) => (letters[i] === 'a' ? BigInt(value) : value);
+  return [name, (...all) => narrow(fn(...all.map(wide)))];
 }));
