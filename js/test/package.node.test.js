@@ -73,7 +73,7 @@ describe('the package', () => {
           /'\.\/(openai|ai|langchain|prompt-api)/, file);
   });
   test('has modules that import nothing but its own', async () => {
-    for (const variant of ['simd', 'simd-threads', 'relaxed64-threads']) {
+    for (const variant of ['simd', 'simd-threads']) {
       const module = await WebAssembly.compile(await readFile(packaged(`qsf-${variant}.wasm`)));
       assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(),
         ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.open', 'qsf.read',
