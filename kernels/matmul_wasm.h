@@ -361,17 +361,21 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
 {
     const int cols = qsf_form_sub(form), quads = cols / 4, width = NAMED(width)(form);
     v128_t codes[8][SET_WIDTH];
+    const SET_SUM none = NAMED(zero)();
+    const bool one = __builtin_constant_p(n);   /* a row alone, which has registers enough */
     QSF_UNROLL
     for (int j = 0; j < super_sums_cols(form) / 4; j++) NAMED(expand)(codes[j], c[j], width);
     for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
         v4i s = add ? sum[t] : v4_set1i(0);
         QSF_UNROLL
         for (int i = 0; i < super_sums_cols(form) / cols; i++) {
-            SET_SUM part = NAMED(zero)();
+            SET_SUM part = one ? NAMED(zero)() : none;
             QSF_UNROLL
-            for (int j = 0; j < quads; j++)
-                NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads,
-                           true, width);
+            for (int j = 0; j < quads; j++) {
+                NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads, true,
+                           width);
+                if (!one) NAMED(settle)(&part);
+            }
             v4i whole = (v4i)NAMED(end)(&part, width);
             if (qsf_form_offset(form)) whole -= qsf_form_offset(form) * (h[2 * i] + h[2 * i + 1]);
             s += whole * scale[i];
