@@ -22,6 +22,19 @@ QSF_TEMPLATE quad_of_wasm quad_wasm(const int8_t *q)
     const v128_t a = wasm_v128_load32_splat(q);
     return (quad_of_wasm){ v16_wide_even(a), v16_wide_odd(a) };
 }
+/* Widened together: a widening takes as many instructions as the product. */
+QSF_TEMPLATE void quads_wasm(quad_of_wasm out[4], const int8_t *q)
+{
+    const v128_t a = v16_load(q), even = v16_wide_even(a), odd = v16_wide_odd(a);
+#define QUAD_WASM(i)                                                  \
+    out[i] = (quad_of_wasm){ wasm_i32x4_shuffle(even, even, i, i, i, i), \
+                             wasm_i32x4_shuffle(odd, odd, i, i, i, i) }
+    QUAD_WASM(0);
+    QUAD_WASM(1);
+    QUAD_WASM(2);
+    QUAD_WASM(3);
+#undef QUAD_WASM
+}
 QSF_TEMPLATE void expand_wasm(v128_t out[2], v128_t code, int bits)
 {
     out[0] = bits == 8 ? v16_wide_even(code) : wasm_v128_and(code, wasm_i16x8_splat(0xff));
@@ -40,6 +53,7 @@ QSF_TEMPLATE v128_t end_wasm(const sum_of_wasm *s, int bits)
     (void)bits;
     return s->s32;
 }
+QSF_TEMPLATE void settle_wasm(sum_of_wasm *s) { __asm__("" : "+r"(s->s32)); }
 /* a quad's codes have 16 bits whatever they had before */
 QSF_TEMPLATE int alike_wasm(int bits) { (void)bits; return 4; }
 #define SET_TRELLIS_QUADS trellis_quads_wasm

@@ -10,10 +10,13 @@
  *   SET_QUAD         four activations for all rows of a quarter, a struct
  *   SET_SUM          sums of four rows, a struct with s32
  *   quad_SET(q)      four activations from q on
+ *   quads_SET(out, q)                   16 of them
  *   expand_SET(out, code, bits)         a vector of codes as add_SET takes it
  *   zero_SET()       no sums
  *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8
  *   or 16; fresh: the sums are zero before
+ *   settle_SET(sum)  has the products up to here added: compilers would make all first, which are
+ *                    more than there are registers
  *   end_SET(sum, bits)                  the sums
  *   SET_TRELLIS_QUADS, trellis_add_SET  as trellis_v128.h has them
  *   SET_PANEL        whether products of 16 bits suit trellises better than tiles of 8 bits
@@ -111,19 +114,24 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
 }
 
 /* ---- several rows of activations: 64 columns are unpacked, then a band passes by ---- */
-enum { NAMED(TOKENS) = 16 };        /* rows that share one unpacking */
+enum { NAMED(TOKENS) = 32 };        /* rows that share one unpacking */
+
+typedef struct NAMED(row) {
+    v4f   acc[4];
+    v4i   sum;                      /* of a quarter's first group */
+    float d, sq;                    /* activations' scale; their sum, without a zero point times the offset */
+} NAMED(row);
 
 typedef struct NAMED(part) {
     v128_t codes[16][4][SET_WIDTH]; /* [4 columns][quarter] */
     v4f    scale[4], zero[4];
     int    groups;
-    size_t at;                      /* the first column */
     const qsf_act *x;
+    const int8_t  *q;               /* the first row's activations */
     size_t m, n;                    /* rows of x; n <= TOKENS */
     bool   has_zero;
-    float  offset;                  /* subtracted from the codes, without a zero point */
     const uint8_t *w;               /* the codes in the tile */
-    v4f    acc[NAMED(TOKENS)][4];
+    NAMED(row) row[NAMED(TOKENS)];
 } NAMED(part);
 
 typedef void NAMED(part_fn)(NAMED(part) *p);
@@ -164,59 +172,68 @@ QSF_TEMPLATE NAMED(part_fn) *NAMED(unpack_of)(qsf_form form)
     }
 }
 
-QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, SET_SUM sum[4][2], size_t t, int T, int half, int width)
+/* A group of a quarter, whose codes stay in registers while all rows pass by. */
+QSF_TEMPLATE v4i NAMED(group_sum)(SET_SUM sum, v128_t codes[8][SET_WIDTH], const int8_t *q, int width)
 {
     QSF_UNROLL
-    for (int r = 0; r < T; r++) {
-        if (t + (size_t)r >= p->n) continue;
-        const size_t row = p->m + t + (size_t)r;
-        const float *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
-        const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]),
-            sq = v4_set1(p->groups == 1 ? s[0] : s[0] + s[1]);
+    for (int j = 0; j < 8; j += 4) {
+        SET_QUAD a[4];
+        NAMED(quads)(a, q + 4 * j);
         QSF_UNROLL
-        for (int h = 0; h < 2; h++) {
-            v4f *acc = &p->acc[t + (size_t)r][half + h];
-            const v4f f = v4_float((v4i)NAMED(end)(&sum[r][h], width)), scale = p->scale[half + h];
-            if (p->has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
-            else *acc = *acc + scale * d * (f - v4_set1(p->offset) * sq);
+        for (int k = 0; k < 4; k++) {
+            NAMED(add)(&sum, codes[j + k], a[k], j + k, 8, true, width);
+            NAMED(settle)(&sum);
         }
     }
+    return (v4i)NAMED(end)(&sum, width);
 }
-
-/* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers
- * that x86 can spare. */
-QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int width)
+QSF_TEMPLATE void NAMED(fetch)(v128_t to[8][SET_WIDTH], const NAMED(part) *p, int g, int i)
 {
-    const int groups = p->groups;
-    const int8_t *q[4];
     QSF_UNROLL
-    for (int r = 0; r < T; r++)
-        q[r] = p->x->q + (p->m + QSF_MIN(t + (size_t)r, p->n - 1)) * p->x->cols + p->at;
-    for (int half = 0; half < 4; half += 2) {
-        SET_SUM sum[4][2];
+    for (int j = 0; j < 8; j++)
         QSF_UNROLL
-        for (int r = 0; r < T; r++)
-            QSF_UNROLL
-            for (int h = 0; h < 2; h++) sum[r][h] = NAMED(zero)();
-        /* a loop: in one long block engines run out of registers */
-        for (int k = 0; k < 8 * groups; k += 8)
-            QSF_UNROLL
-            for (int j = 0; j < 8; j++)
-                QSF_UNROLL
-                for (int r = 0; r < T; r++) {
-                    const SET_QUAD a = NAMED(quad)(q[r] + 4 * (k + j));
-                    QSF_UNROLL
-                    for (int h = 0; h < 2; h++)
-                        NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
-                }
-        NAMED(values)(p, sum, t, T, half, width);
+        for (int k = 0; k < SET_WIDTH; k++) to[j][k] = p->codes[8 * g + j][i][k];
+}
+/* Quarter i's sums of the first of two groups. */
+QSF_TEMPLATE void NAMED(first)(NAMED(part) *p, int i, int width)
+{
+    const SET_SUM none = NAMED(zero)();
+    const size_t ldq = p->x->cols, n = p->n;
+    const int8_t *q = p->q;
+    NAMED(row) *row = p->row;
+    v128_t c[8][SET_WIDTH];
+    NAMED(fetch)(c, p, 0, i);
+    QSF_LOOP
+    for (size_t t = 0; t < n; t++, q += ldq, row++) row->sum = NAMED(group_sum)(none, c, q, width);
+}
+/* Its values after the last one; `second`: there are sums of the first. */
+QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, int i, bool second, bool has_zero, int width)
+{
+    const SET_SUM none = NAMED(zero)();
+    const v4f scale = p->scale[i], zero = p->zero[i];
+    const size_t ldq = p->x->cols, n = p->n;
+    const int8_t *q = p->q + 32 * second;
+    NAMED(row) *row = p->row;
+    v128_t c[8][SET_WIDTH];
+    NAMED(fetch)(c, p, second, i);
+    QSF_LOOP
+    for (size_t t = 0; t < n; t++, q += ldq, row++) {
+        const v4i sum = NAMED(group_sum)(none, c, q, width);
+        const v4f f = v4_float(second ? sum + row->sum : sum), d = v4_set1(row->d), sq = v4_set1(row->sq);
+        row->acc[i] += has_zero ? d * (scale * f + zero * sq) : scale * d * (f - sq);
     }
 }
 QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width)
 {
-    for (size_t t = 0; t < p->n; t += 4) {
-        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, width);
-        else NAMED(multiply_some)(p, t, 4, width);
+    for (int i = 0; i < 4; i++) {
+        if (p->groups == 1) {
+            if (p->has_zero) NAMED(values)(p, i, false, true, width);
+            else NAMED(values)(p, i, false, false, width);
+            continue;
+        }
+        NAMED(first)(p, i, width);
+        if (p->has_zero) NAMED(values)(p, i, true, true, width);
+        else NAMED(values)(p, i, true, false, width);
     }
 }
 /* One for all forms that are alike, not one for each. */
@@ -235,6 +252,18 @@ QSF_TEMPLATE NAMED(part_fn) *NAMED(multiply_of)(qsf_form form)
     }
 }
 
+/* The rows' activations from column `at` on. */
+QSF_TEMPLATE void NAMED(rows)(NAMED(part) *p, size_t at, float factor)
+{
+    const size_t cols = p->x->cols;
+    const float *d = p->x->d + p->m * (cols / 64) + at / 64, *s = p->x->s + p->m * (cols / 32) + at / 32;
+    p->q = p->x->q + p->m * cols + at;
+    for (size_t t = 0; t < p->n; t++, d += cols / 64, s += cols / 32) {
+        p->row[t].d = *d;
+        p->row[t].sq = factor * (p->groups == 1 ? s[0] : s[0] + s[1]);
+    }
+}
+
 /* How a form is unpacked and multiplied. */
 typedef struct NAMED(way) { qsf_form form; NAMED(part_fn) *unpack, *multiply; } NAMED(way);
 
@@ -244,8 +273,9 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, const NA
     const qsf_form form = way->form;
     const size_t step = (size_t)p->groups * qsf_form_group(form), head = qsf_form_head(form);
     const bool own = qsf_form_own_scales(form);
-    p->at = 0;
-    memset(p->acc, 0, sizeof p->acc);
+    const float factor = p->has_zero ? 1 : (float)qsf_form_offset(form);
+    size_t column = 0;
+    memset(p->row, 0, p->n * sizeof *p->row);
     for (size_t b = 0; b < blocks; b++) {
         if (own) scales_v128(p->scale, w, form);
         for (int i = 0; i < 4; i++) {
@@ -255,13 +285,14 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, const NA
         w += head;
         for (uint32_t at = 0; at < block; at += 32 * (uint32_t)p->groups, w += step) {
             p->w = w;
+            NAMED(rows)(p, column, factor);
             way->unpack(p);
             way->multiply(p);
-            p->at += 32 * (size_t)p->groups;
+            column += 32 * (size_t)p->groups;
         }
     }
     for (size_t t = 0; t < p->n; t++)
-        for (int i = 0; i < 4; i++) store_v128(y + t * ldy + 4 * i, p->acc[t][i], form);
+        for (int i = 0; i < 4; i++) store_v128(y + t * ldy + 4 * i, p->row[t].acc[i], form);
 }
 
 /* One for all forms: what differs is called once for 64 columns. */
@@ -272,7 +303,7 @@ static QSF_NOINLINE void NAMED(matmul_any)(const NAMED(way) *way, float *y, size
     NAMED(part) p;
     p.x = x;
     p.groups = qsf_form_small(way->form, block) ? 1 : 2;
-    p.has_zero = qsf_form_has_zero(way->form), p.offset = (float)qsf_form_offset(way->form);
+    p.has_zero = qsf_form_has_zero(way->form);
     for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
             for (size_t m = from; m < x->n && m < from + band; m += NAMED(TOKENS)) {
@@ -330,17 +361,21 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
 {
     const int cols = qsf_form_sub(form), quads = cols / 4, width = NAMED(width)(form);
     v128_t codes[8][SET_WIDTH];
+    const SET_SUM none = NAMED(zero)();
+    const bool one = __builtin_constant_p(n);   /* a row alone, which has registers enough */
     QSF_UNROLL
     for (int j = 0; j < super_sums_cols(form) / 4; j++) NAMED(expand)(codes[j], c[j], width);
     for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
         v4i s = add ? sum[t] : v4_set1i(0);
         QSF_UNROLL
         for (int i = 0; i < super_sums_cols(form) / cols; i++) {
-            SET_SUM part = NAMED(zero)();
+            SET_SUM part = one ? NAMED(zero)() : none;
             QSF_UNROLL
-            for (int j = 0; j < quads; j++)
-                NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads,
-                           true, width);
+            for (int j = 0; j < quads; j++) {
+                NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads, true,
+                           width);
+                if (!one) NAMED(settle)(&part);
+            }
             v4i whole = (v4i)NAMED(end)(&part, width);
             if (qsf_form_offset(form)) whole -= qsf_form_offset(form) * (h[2 * i] + h[2 * i + 1]);
             s += whole * scale[i];

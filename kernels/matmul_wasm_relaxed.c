@@ -21,7 +21,7 @@
 #define SET_QUAD v128_t
 #define SET_SUM sum_of_wasm_pairs
 
-typedef struct sum_of_wasm_pairs { v128_t s16, s32, signs; } sum_of_wasm_pairs;
+typedef struct sum_of_wasm_pairs { v128_t s16, s32, signs, one; } sum_of_wasm_pairs;
 
 /* How many pairs of products an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 127 * 127
  * for the low bits of 8. */
@@ -30,14 +30,18 @@ QSF_TEMPLATE int sums16_wasm_pairs(int bits)
     return bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
-/* Engines that make the ones of a widening anew each time keep these. */
-QSF_TEMPLATE v128_t widen_wasm_pairs(v128_t s16)
+/* For engines that make the ones of a widening anew each time. */
+QSF_TEMPLATE v128_t one_wasm_pairs(void)
 {
     v128_t one = wasm_i16x8_splat(1);
     __asm__("" : "+r"(one));
-    return wasm_i32x4_dot_i16x8(s16, one);
+    return one;
 }
 QSF_TEMPLATE v128_t quad_wasm_pairs(const int8_t *q) { return wasm_v128_load32_splat(q); }
+QSF_TEMPLATE void quads_wasm_pairs(v128_t out[4], const int8_t *q)
+{
+    for (int i = 0; i < 4; i++) out[i] = v16_quad(q + 4 * i);
+}
 QSF_TEMPLATE void expand_wasm_pairs(v128_t out[2], v128_t code, int bits)
 {
     out[0] = bits == 8 ? wasm_v128_and(code, wasm_i8x16_splat(127)) : code;
@@ -46,7 +50,7 @@ QSF_TEMPLATE void expand_wasm_pairs(v128_t out[2], v128_t code, int bits)
 QSF_TEMPLATE sum_of_wasm_pairs zero_wasm_pairs(void)
 {
     const v128_t zero = wasm_i32x4_splat(0);
-    return (sum_of_wasm_pairs){ zero, zero, zero };
+    return (sum_of_wasm_pairs){ zero, zero, zero, one_wasm_pairs() };
 }
 QSF_TEMPLATE void add_wasm_pairs(sum_of_wasm_pairs *s, const v128_t c[2], v128_t q, int j, int n,
                                  bool fresh, int bits)
@@ -56,7 +60,7 @@ QSF_TEMPLATE void add_wasm_pairs(sum_of_wasm_pairs *s, const v128_t c[2], v128_t
     if (full == 1) __asm__("" : "+r"(two));     /* keeps the three apart */
     s->s16 = j % full == 0 ? two : wasm_i16x8_add(s->s16, two);
     if (j % full == full - 1) {
-        const v128_t wide = widen_wasm_pairs(s->s16);
+        const v128_t wide = wasm_i32x4_dot_i16x8(s->s16, s->one);
         s->s32 = fresh && j < full ? wide : wasm_i32x4_add(s->s32, wide);
     }
     if (bits == 8) {        /* sign bits: 16 sums of 2 * 127 fit */
@@ -70,6 +74,7 @@ QSF_TEMPLATE v128_t end_wasm_pairs(const sum_of_wasm_pairs *s, int bits)
         return wasm_i32x4_sub(s->s32, wasm_i32x4_shl(wasm_i32x4_extadd_pairwise_i16x8(s->signs), 7));
     return s->s32;
 }
+QSF_TEMPLATE void settle_wasm_pairs(sum_of_wasm_pairs *s) { __asm__("" : "+r"(s->s16)); }
 /* 8 products of 4 bits or fewer fit into 16 bits. */
 QSF_TEMPLATE int alike_wasm_pairs(int bits) { return QSF_MAX(bits, 4); }
 #define SET_TRELLIS_QUADS NULL
@@ -78,7 +83,7 @@ QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_colum
 {
     v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(level, v16_quad(&x->quad[j]));
     __asm__("" : "+r"(two));    /* as above */
-    return sum + (v4i)widen_wasm_pairs(two);
+    return sum + (v4i)wasm_i32x4_dot_i16x8(two, one_wasm_pairs());
 }
 #include "matmul_wasm.h"
 
@@ -92,6 +97,10 @@ QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_colum
 typedef struct sum_of_wasm_dot { v128_t s32, signs; } sum_of_wasm_dot;
 
 QSF_TEMPLATE v128_t quad_wasm_dot(const int8_t *q) { return wasm_v128_load32_splat(q); }
+QSF_TEMPLATE void quads_wasm_dot(v128_t out[4], const int8_t *q)
+{
+    for (int i = 0; i < 4; i++) out[i] = v16_quad(q + 4 * i);
+}
 QSF_TEMPLATE void expand_wasm_dot(v128_t out[2], v128_t code, int bits)
 {
     out[0] = bits == 8 ? wasm_v128_and(code, wasm_i8x16_splat(127)) : code;
@@ -112,6 +121,7 @@ QSF_TEMPLATE v128_t end_wasm_dot(const sum_of_wasm_dot *s, int bits)
 {
     return bits == 8 ? wasm_i32x4_sub(s->s32, wasm_i32x4_shl(s->signs, 7)) : s->s32;
 }
+QSF_TEMPLATE void settle_wasm_dot(sum_of_wasm_dot *s) { (void)s; }
 QSF_TEMPLATE int alike_wasm_dot(int bits) { return bits == 8 ? 8 : 4; }
 #define SET_TRELLIS_QUADS NULL
 #define SET_PANEL false
