@@ -338,8 +338,8 @@ static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_g
         copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
 }
 
-/* Memory takes longer to answer than one block takes to compute. */
-enum { KV_AHEAD = 2 };
+/* Memory takes longer to answer than a block takes to compute, with few heads three of them. */
+enum { KV_AHEAD = 4 };
 
 /* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
  * score outlives its block; each block is brought to what kernels take once for all vectors of the
