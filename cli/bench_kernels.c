@@ -245,7 +245,8 @@ static int bench_set(kernel_bench *kb, const char *isa, const bench_team *teams,
     qsf_error err;
     if (qsf_kernels_init(&kb->k, kb->p->cpu_features(kb->p->user), isa, &err)) return report(&err);
     bench_peaks(kb, teams, n);
-    const int code = bench_products(kb, teams, n);
+    int code = bench_products(kb, teams, n);
+    if (!code) code = bench_caches(kb, teams, n);
     return code ? code : bench_entries(kb);
 }
 

@@ -42,6 +42,10 @@ size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg);
  * milliseconds. */
 void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);
 
+/* ---- bench_cache.c: attention over a KV cache in memory ---- */
+struct bench_team;
+int bench_caches(kernel_bench *kb, const struct bench_team *teams, size_t n_teams);
+
 /* ---- bench_entries.c: everything but the products with weights ---- */
 int bench_entries(kernel_bench *kb);
 

@@ -97,13 +97,14 @@ QSF_TEMPLATE void scores8_q8_avx2(float *s, size_t lds, const int8_t *q, const f
 }
 static void attention_scores_q8_avx2(float *s, size_t lds, const int8_t *q, const float *qd,
                                      const int32_t *qs, const int8_t *k, const float *kd, size_t n,
-                                     size_t dim, size_t rep, float scale)
+                                     size_t dim, size_t rep, float scale, const int8_t *ahead)
 {
     (void)qs;
     for (size_t i = 0; i < n; i += 8) {
         const int8_t *at = k + i / 16 * (16 * dim) + i % 16 * 4;
         const size_t here = QSF_MIN(n - i, (size_t)8);
         size_t r = 0;
+        if (ahead) qsf_kv_bring(ahead + i * dim, 8 * dim);
         for (; r + 4 <= rep; r += 4)
             scores8_q8_avx2(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 4);
         if (rep - r == 3)
@@ -115,7 +116,7 @@ static void attention_scores_q8_avx2(float *s, size_t lds, const int8_t *q, cons
     }
 }
 
-static float attention_softmax_inplace_avx2(float *s, size_t n, float *m, float *l)
+static float softmax_row_avx2(float *s, size_t n, float *m, float *l)
 {
     __m256 top8 = _mm256_set1_ps(*m);
     size_t i = 0;
@@ -144,6 +145,11 @@ static float attention_softmax_inplace_avx2(float *s, size_t n, float *m, float 
     *m = top;
     *l = *l * factor + sum_lanes_avx2(sum);
     return factor;
+}
+static void attention_softmax_inplace_avx2(float *s, size_t lds, size_t n, size_t rep,
+                                           float *factor, float *m, float *l)
+{
+    for (size_t r = 0; r < rep; r++) factor[r] = softmax_row_avx2(s + r * lds, n, &m[r], &l[r]);
 }
 
 /* Eight values from number `at` on, and one. */
@@ -290,11 +296,13 @@ QSF_TEMPLATE void weighted16_q8_avx2(float *o, const float *factor, const uint8_
         }
 }
 static void attention_weighted_sum_q8_avx2(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                           const int8_t *v, size_t head_dim, size_t rep)
+                                           const int8_t *v, size_t head_dim, size_t rep, const int8_t *ahead)
 {
+    if (ahead) qsf_kv_bring(ahead + qsf_kv_dim(head_dim) * QSF_KV_BLOCK, QSF_KV_SCALES);
     for (size_t d = 0; d < head_dim; d += 16, v += 16 * QSF_KV_BLOCK) {
         const size_t here = QSF_MIN(head_dim - d, (size_t)16);
         size_t r = 0;
+        if (ahead) qsf_kv_bring(ahead + d * QSF_KV_BLOCK, 16 * QSF_KV_BLOCK);
         for (; r + 2 <= rep; r += 2)
             weighted16_q8_avx2(o + r * head_dim + d, factor + r, p + r * QSF_KV_BLOCK, pd + r, v, here,
                                head_dim, 2);

@@ -20,7 +20,7 @@ QSF_TEMPLATE __m512i dword_avx512(const void *p)
  * sums of the queries take off again. */
 QSF_TEMPLATE void scores_any_avx512(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs,
                                     const int8_t *k, const float *kd, size_t n, size_t dim,
-                                    float scale, int R)
+                                    float scale, const int8_t *ahead, bool bring, int R)
 {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
     const size_t half = 16 * dim;
@@ -30,6 +30,7 @@ QSF_TEMPLATE void scores_any_avx512(float *s, size_t lds, const int8_t *q, const
     for (size_t d = 0; d < dim; d += 4, k += 64) {
         const __m512i a = _mm512_xor_si512(_mm512_loadu_si512(k), sign),
             b = _mm512_xor_si512(_mm512_loadu_si512(k + half), sign);
+        if (bring) qsf_kv_bring(ahead + 32 * d, 128);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m512i four = dword_avx512(q + (size_t)r * dim + d);
@@ -49,20 +50,33 @@ QSF_TEMPLATE void scores_any_avx512(float *s, size_t lds, const int8_t *q, const
         }
     }
 }
+/* The query heads that share a key-value head are few: all of them pass a block together. */
 static void attention_scores_q8_avx512(float *s, size_t lds, const int8_t *q, const float *qd,
                                        const int32_t *qs, const int8_t *k, const float *kd, size_t n,
-                                       size_t dim, size_t rep, float scale)
+                                       size_t dim, size_t rep, float scale, const int8_t *ahead)
 {
-    size_t r = 0;
-    for (; r + 8 <= rep; r += 8)
-        scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 8);
-    for (; r + 3 <= rep; r += 3)
-        scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 3);
-    for (; r < rep; r++)
-        scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 1);
+#define SCORES_OF(r, bring, R) \
+    scores_any_avx512(s + (r) * lds, lds, q + (r) * dim, qd + (r), qs + (r), k, kd, n, dim, scale, \
+                      ahead, bring, R)
+    size_t r = QSF_MIN(rep, (size_t)8);
+    if (!ahead) ahead = k;              /* asked for already: costs least */
+    switch (r) {
+    case 1: SCORES_OF(0, true, 1); break;
+    case 2: SCORES_OF(0, true, 2); break;
+    case 3: SCORES_OF(0, true, 3); break;
+    case 4: SCORES_OF(0, true, 4); break;
+    case 5: SCORES_OF(0, true, 5); break;
+    case 6: SCORES_OF(0, true, 6); break;
+    case 7: SCORES_OF(0, true, 7); break;
+    case 8: SCORES_OF(0, true, 8); break;
+    }
+    for (; r + 8 <= rep; r += 8) SCORES_OF(r, false, 8);
+    for (; r + 3 <= rep; r += 3) SCORES_OF(r, false, 3);
+    for (; r < rep; r++) SCORES_OF(r, false, 1);
+#undef SCORES_OF
 }
 
-static float attention_softmax_inplace_avx512(float *s, size_t n, float *m, float *l)
+static float softmax_row_avx512(float *s, size_t n, float *m, float *l)
 {
     __m512 top16 = _mm512_set1_ps(*m);
     for (size_t i = 0; i < n; i += 16) {
@@ -89,6 +103,83 @@ static float attention_softmax_inplace_avx512(float *s, size_t n, float *m, floa
     *l = *l * factor + _mm512_reduce_add_ps(sum);
     return factor;
 }
+/* A vector's lanes are reduced like _mm512_reduce_add_ps does it: halves, quarters, pairs, singles;
+ * but those of eight vectors together.  Lane r of the result is vector r's. */
+typedef __m512 reduce_op_avx512(__m512 a, __m512 b);
+QSF_TEMPLATE __m512 sum_avx512(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
+QSF_TEMPLATE __m512 greater_avx512(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+QSF_TEMPLATE __m512 reduce4_avx512(const __m512 *v, reduce_op_avx512 *op)
+{
+    const __m512 a = op(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+    const __m512 b = op(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    return op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+QSF_TEMPLATE __m512 reduce8_avx512(const __m512 *v, int R, reduce_op_avx512 *op)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+    const __m512 a = reduce4_avx512(v, op), b = R > 4 ? reduce4_avx512(v + 4, op) : a;
+    const __m512 pairs = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    return _mm512_permutexvar_ps(order, op(pairs, _mm512_permute_ps(pairs, 0xb1)));
+}
+
+/* `rows` vectors of scores, at most R. */
+QSF_TEMPLATE void softmax_rows_avx512(float *s, size_t lds, size_t n, size_t rows, float *factor, float *m,
+                                      float *l, int R)
+{
+    const __m512 least = _mm512_set1_ps(-INFINITY);
+    const __mmask16 some = first_avx512(rows);
+    __m512 v[8];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        v[r] = least;
+        for (size_t i = 0; i < n; i += 16) {
+            const __mmask16 part = (size_t)r < rows ? first_avx512(n - i) : 0;
+            /* NaN as first operand is passed over */
+            v[r] = _mm512_mask_max_ps(v[r], part, _mm512_maskz_loadu_ps(part, s + (size_t)r * lds + i), v[r]);
+        }
+    }
+    const __m512 old = _mm512_mask_loadu_ps(least, some, m),
+        top = _mm512_max_ps(reduce8_avx512(v, R, greater_avx512), old);
+    const __mmask16 any = _mm512_mask_cmp_ps_mask(some, top, least, _CMP_NEQ_UQ),
+        same = _mm512_cmp_ps_mask(old, top, _CMP_EQ_OQ);
+    const __m512 f = _mm512_mask_mov_ps(exp_avx512(_mm512_sub_ps(old, top)), same, _mm512_set1_ps(1));
+    _mm512_mask_storeu_ps(m, some, top);
+    _mm512_mask_storeu_ps(factor, some, _mm512_maskz_mov_ps(any, f));
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        v[r] = _mm512_setzero_ps();
+        const __m512 t = _mm512_set1_ps((size_t)r < rows ? m[r] : 0);
+        for (size_t i = 0; i < n; i += 16) {
+            const __mmask16 part = (size_t)r < rows ? first_avx512(n - i) : 0;
+            float *at = s + (size_t)r * lds + i;
+            const __m512 e = exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(part, at), t));
+            _mm512_mask_storeu_ps(at, part, e);
+            v[r] = _mm512_mask_add_ps(v[r], part, v[r], e);
+        }
+    }
+    const __m512 sums = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(some, l), f),
+                                      reduce8_avx512(v, R, sum_avx512));
+    _mm512_mask_storeu_ps(l, any, sums);
+    for (size_t r = 0; any != some && r < rows; r++)            /* only masked positions so far */
+        if (!(any >> r & 1)) memset(s + r * lds, 0, n * sizeof *s);
+}
+static void attention_softmax_inplace_avx512(float *s, size_t lds, size_t n, size_t rep, float *factor,
+                                             float *m, float *l)
+{
+    size_t r = 0;
+    if (n == QSF_KV_BLOCK)
+        for (; r + 8 <= rep; r += 8)
+            softmax_rows_avx512(s + r * lds, lds, QSF_KV_BLOCK, 8, factor + r, m + r, l + r, 8);
+    for (; r < rep; r += 8) {
+        const size_t rows = QSF_MIN(rep - r, (size_t)8);
+        float *at = s + r * lds;
+        if (rows > 4 && n == QSF_KV_BLOCK)
+            softmax_rows_avx512(at, lds, QSF_KV_BLOCK, rows, factor + r, m + r, l + r, 8);
+        else if (rows > 4) softmax_rows_avx512(at, lds, n, rows, factor + r, m + r, l + r, 8);
+        else if (rows > 1) softmax_rows_avx512(at, lds, n, rows, factor + r, m + r, l + r, 4);
+        else factor[r] = softmax_row_avx512(at, n, m + r, l + r);
+    }
+}
 
 static void attention_weights_q8_avx512(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                         size_t n, size_t rep)
@@ -111,7 +202,8 @@ static void attention_weights_q8_avx512(uint8_t *p, float *pd, const float *s, s
 
 /* C times 16 columns of R vectors, the last 16 with part of them stored. */
 QSF_TEMPLATE void weighted_any_avx512(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                      const int8_t *v, size_t head_dim, __mmask16 part, int R, int C)
+                                      const int8_t *v, size_t head_dim, __mmask16 part, const int8_t *ahead,
+                                      bool bring, int R, int C)
 {
     __m512i acc[4][4];
     QSF_UNROLL
@@ -121,7 +213,10 @@ QSF_TEMPLATE void weighted_any_avx512(float *o, const float *factor, const uint8
     for (size_t j = 0; j < QSF_KV_BLOCK / 4; j++, v += 64) {
         __m512i x[4];
         QSF_UNROLL
-        for (int c = 0; c < C; c++) x[c] = _mm512_loadu_si512(v + (size_t)c * 16 * QSF_KV_BLOCK);
+        for (int c = 0; c < C; c++) {
+            x[c] = _mm512_loadu_si512(v + (size_t)c * 16 * QSF_KV_BLOCK);
+            if (bring) qsf_kv_bring(ahead + (size_t)c * 16 * QSF_KV_BLOCK + j * 64, 64);
+        }
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m512i w = dword_avx512(p + (size_t)r * QSF_KV_BLOCK + 4 * j);
@@ -135,32 +230,47 @@ QSF_TEMPLATE void weighted_any_avx512(float *o, const float *factor, const uint8
         for (int c = 0; c < C; c++) {
             const __mmask16 m = c + 1 == C ? part : (__mmask16)0xffff;
             float *out = o + (size_t)r * head_dim + 16 * c;
-            const __m512 old = factor[r] == 0 ? _mm512_setzero_ps()
-                : _mm512_mul_ps(_mm512_maskz_loadu_ps(m, out), _mm512_set1_ps(factor[r]));
+            __m512 old = _mm512_setzero_ps();
+            if (factor[r] == 1) old = _mm512_maskz_loadu_ps(m, out);    /* in a long context nearly always */
+            else if (factor[r] != 0) old = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, out),
+                                                         _mm512_set1_ps(factor[r]));
             _mm512_mask_storeu_ps(out, m, _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[r][c]),
                                                           _mm512_set1_ps(pd[r]), old));
         }
 }
 QSF_TEMPLATE void weighted_cols_avx512(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                       const int8_t *v, size_t head_dim, size_t rep, __mmask16 part, int C)
+                                       const int8_t *v, size_t head_dim, size_t rep, __mmask16 part,
+                                       const int8_t *ahead, int C)
 {
-    size_t r = 0;
-    for (; r + 4 <= rep; r += 4)
-        weighted_any_avx512(o + r * head_dim, factor + r, p + r * QSF_KV_BLOCK, pd + r, v, head_dim,
-                            part, 4, C);
-    for (; r < rep; r++)
-        weighted_any_avx512(o + r * head_dim, factor + r, p + r * QSF_KV_BLOCK, pd + r, v, head_dim,
-                            part, 1, C);
+#define WEIGHTED_OF(r, bring, R) \
+    weighted_any_avx512(o + (r) * head_dim, factor + (r), p + (r) * QSF_KV_BLOCK, pd + (r), v, head_dim, \
+                        part, ahead, bring, R, C)
+    size_t r = QSF_MIN(rep, (size_t)4);
+    switch (r) {
+    case 1: WEIGHTED_OF(0, true, 1); break;
+    case 2: WEIGHTED_OF(0, true, 2); break;
+    case 3: WEIGHTED_OF(0, true, 3); break;
+    case 4: WEIGHTED_OF(0, true, 4); break;
+    }
+    for (; r + 4 <= rep; r += 4) WEIGHTED_OF(r, false, 4);
+    if (rep - r == 3) WEIGHTED_OF(r, false, 3);
+    if (rep - r == 2) WEIGHTED_OF(r, false, 2);
+    if (rep - r == 1) WEIGHTED_OF(r, false, 1);
+#undef WEIGHTED_OF
 }
 static void attention_weighted_sum_q8_avx512(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                             const int8_t *v, size_t head_dim, size_t rep)
+                                             const int8_t *v, size_t head_dim, size_t rep,
+                                             const int8_t *ahead)
 {
     size_t d = 0;
+    if (!ahead) ahead = v;              /* asked for already: costs least */
+    qsf_kv_bring(ahead + qsf_kv_dim(head_dim) * QSF_KV_BLOCK, QSF_KV_SCALES);
     for (; d + 64 <= head_dim; d += 64)
-        weighted_cols_avx512(o + d, factor, p, pd, v + d * QSF_KV_BLOCK, head_dim, rep, 0xffff, 4);
+        weighted_cols_avx512(o + d, factor, p, pd, v + d * QSF_KV_BLOCK, head_dim, rep, 0xffff,
+                             ahead + d * QSF_KV_BLOCK, 4);
     for (; d < head_dim; d += 16)
         weighted_cols_avx512(o + d, factor, p, pd, v + d * QSF_KV_BLOCK, head_dim, rep,
-                             first_avx512(head_dim - d), 1);
+                             first_avx512(head_dim - d), ahead + d * QSF_KV_BLOCK, 1);
 }
 
 void qsf_attention_avx512(qsf_kernels *k)

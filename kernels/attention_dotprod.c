@@ -42,13 +42,14 @@ QSF_TEMPLATE void scores16_dotprod(float *s, size_t lds, const int8_t *q, const 
 }
 static void attention_scores_q8_dotprod(float *s, size_t lds, const int8_t *q, const float *qd,
                                         const int32_t *qs, const int8_t *k, const float *kd, size_t n,
-                                        size_t dim, size_t rep, float scale)
+                                        size_t dim, size_t rep, float scale, const int8_t *ahead)
 {
     (void)qs;
     for (size_t i = 0; i < n; i += 16) {
         const int8_t *at = k + qsf_kv_k_at(i, 0, dim);
         const size_t here = QSF_MIN(n - i, (size_t)16);
         size_t r = 0;
+        if (ahead) qsf_kv_bring(ahead + i * dim, 16 * dim);
         for (; r + 4 <= rep; r += 4)
             scores16_dotprod(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 4);
         if (rep - r == 3)
@@ -106,11 +107,14 @@ QSF_TEMPLATE void weighted16_dotprod(float *o, const float *factor, const uint8_
     }
 }
 static void attention_weighted_sum_q8_dotprod(float *o, const float *factor, const uint8_t *p,
-                                              const float *pd, const int8_t *v, size_t head_dim, size_t rep)
+                                              const float *pd, const int8_t *v, size_t head_dim, size_t rep,
+                                              const int8_t *ahead)
 {
+    if (ahead) qsf_kv_bring(ahead + qsf_kv_dim(head_dim) * QSF_KV_BLOCK, QSF_KV_SCALES);
     for (size_t d = 0; d < head_dim; d += 16, v += 16 * QSF_KV_BLOCK) {
         const size_t here = QSF_MIN(head_dim - d, (size_t)16);
         size_t r = 0;
+        if (ahead) qsf_kv_bring(ahead + d * QSF_KV_BLOCK, 16 * QSF_KV_BLOCK);
         for (; r + 3 <= rep; r += 3)
             weighted16_dotprod(o + r * head_dim + d, factor + r, p + r * QSF_KV_BLOCK, pd + r, v, here,
                                head_dim, 3);

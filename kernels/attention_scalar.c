@@ -16,8 +16,9 @@ static void attention_scores_f16_scalar(float *s, size_t lds, const float *q, co
 
 static void attention_scores_q8_scalar(float *s, size_t lds, const int8_t *q, const float *qd,
                                        const int32_t *qs, const int8_t *k, const float *kd, size_t n,
-                                       size_t dim, size_t rep, float scale)
+                                       size_t dim, size_t rep, float scale, const int8_t *ahead)
 {
+    (void)ahead;
     (void)qs;
     for (size_t r = 0; r < rep; r++)
         for (size_t i = 0; i < n; i++) {
@@ -31,7 +32,7 @@ static void attention_scores_q8_scalar(float *s, size_t lds, const int8_t *q, co
 }
 
 /* Milakov & Gimelshein 2018, arXiv:1805.02867. */
-static float attention_softmax_inplace_scalar(float *s, size_t n, float *m, float *l)
+static float softmax_row_scalar(float *s, size_t n, float *m, float *l)
 {
     float top = *m;
     for (size_t i = 0; i < n; i++) top = s[i] > top ? s[i] : top;
@@ -45,6 +46,11 @@ static float attention_softmax_inplace_scalar(float *s, size_t n, float *m, floa
     *m = top;
     *l = *l * factor + (float)sum;
     return factor;
+}
+static void attention_softmax_inplace_scalar(float *s, size_t lds, size_t n, size_t rep,
+                                             float *factor, float *m, float *l)
+{
+    for (size_t r = 0; r < rep; r++) factor[r] = softmax_row_scalar(s + r * lds, n, &m[r], &l[r]);
 }
 
 static void attention_weighted_sum_f16_scalar(float *o, const float *factor, const float *s, size_t lds,
@@ -85,8 +91,10 @@ static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, s
 }
 
 static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                             const int8_t *v, size_t head_dim, size_t rep)
+                                             const int8_t *v, size_t head_dim, size_t rep,
+                                             const int8_t *ahead)
 {
+    (void)ahead;
     for (size_t r = 0; r < rep; r++)
         for (size_t d = 0; d < head_dim; d++) {
             float *out = o + r * head_dim + d;

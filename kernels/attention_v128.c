@@ -92,10 +92,11 @@ QSF_TEMPLATE void scores4_q8_v128(float *s, size_t lds, const int8_t *q, const f
 }
 static void attention_scores_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd,
                                      const int32_t *qs, const int8_t *k, const float *kd, size_t n,
-                                     size_t dim, size_t rep, float scale)
+                                     size_t dim, size_t rep, float scale, const int8_t *ahead)
 {
     (void)qs;
     for (size_t i = 0; i < n; i += 4) {
+        if (ahead) qsf_kv_bring(ahead + i * dim, 4 * dim);
         const int8_t *at = k + qsf_kv_k_at(i, 0, dim);
         const size_t here = QSF_MIN(n - i, (size_t)4);
         size_t r = 0;
@@ -110,7 +111,7 @@ static void attention_scores_q8_v128(float *s, size_t lds, const int8_t *q, cons
     }
 }
 
-static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float *l)
+static float softmax_row_v128(float *s, size_t n, float *m, float *l)
 {
     v4f most = v4_set1(*m);
     size_t i = 0;
@@ -138,6 +139,11 @@ static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float 
     *m = top;
     *l = *l * factor + (v4_sum(sum) + rest);
     return factor;
+}
+static void attention_softmax_inplace_v128(float *s, size_t lds, size_t n, size_t rep,
+                                           float *factor, float *m, float *l)
+{
+    for (size_t r = 0; r < rep; r++) factor[r] = softmax_row_v128(s + r * lds, n, &m[r], &l[r]);
 }
 
 QSF_TEMPLATE float one_value_v128(const void *v, bool half, size_t at)
@@ -257,8 +263,9 @@ QSF_TEMPLATE void weighted4_q8_v128(float *o, const float *factor, v8h p[4][QSF_
     }
 }
 static void attention_weighted_sum_q8_v128(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                           const int8_t *v, size_t head_dim, size_t rep)
+                                           const int8_t *v, size_t head_dim, size_t rep, const int8_t *ahead)
 {
+    if (ahead) qsf_kv_bring(ahead + qsf_kv_dim(head_dim) * QSF_KV_BLOCK, QSF_KV_SCALES);
     for (size_t r = 0; r < rep; r += 4) {
         const size_t heads = QSF_MIN(rep - r, (size_t)4);
         v8h wide[4][QSF_KV_BLOCK / 4];
@@ -269,6 +276,7 @@ static void attention_weighted_sum_q8_v128(float *o, const float *factor, const 
             float *out = o + r * head_dim + d;
             const int8_t *at = v + qsf_kv_v_at(0, d);
             const size_t here = QSF_MIN(head_dim - d, (size_t)4);
+            if (ahead && !r) qsf_kv_bring(ahead + d * QSF_KV_BLOCK, 4 * QSF_KV_BLOCK);
             if (heads == 4) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 4);
             else if (heads == 3) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 3);
             else if (heads == 2) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 2);

@@ -180,17 +180,21 @@ typedef struct qsf_kernels {
      * s: [rep][lds] f16: k, v: [n][head_dim].  q8: a block of QSF_KV_BLOCK positions in tiles like
      * the weights' (qsf_kv_k_at, qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for
      * each position; q:  [rep][dim] codes, zeros after head_dim, qd their scales, qs their sums.
-     * Integer sums are exact and equal in every variant. */
+     * Integer sums are exact and equal in every variant.  ahead: the keys of a block that a later
+     * call is given, or its values and both scales, which follow them; the caches ask memory for
+     * them.  NULL: none. */
     /* [7] s[r][i] = scale * q[r] . k[i] */
     void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                  size_t head_dim, size_t rep, float scale);
     void (*attention_scores_q8)(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs,
                                 const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
-                                float scale);
-    /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are
-     * the running maximum (begin: -INFINITY) and sum.  Returns the factor exp(m_old - m_new) that
-     * earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
-    float (*attention_softmax_inplace)(float *s, size_t n, float *m, float *l);
+                                float scale, const int8_t *ahead);
+    /* [8] one step of the online softmax over n more scores of rep vectors: s[rep][lds] becomes
+     * exp(s - m_new); m[rep], l[rep] are the running maxima (begin: -INFINITY) and sums,
+     * factor[rep] becomes exp(m_old - m_new), which earlier output must be scaled with (0 at the
+     * beginning).  Scores of -INFINITY become 0.  A vector's bits do not depend on the others. */
+    void (*attention_softmax_inplace)(float *s, size_t lds, size_t n, size_t rep, float *factor, float *m,
+                                      float *l);
     /* [9] o[rep][head_dim] = o * factor[rep] + s . v; where factor is 0, o is not read */
     void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds,
                                        const uint16_t *v, size_t n, size_t head_dim, size_t rep);
@@ -201,7 +205,7 @@ typedef struct qsf_kernels {
     void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,
                                  size_t rep);
     void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd,
-                                      const int8_t *v, size_t head_dim, size_t rep);
+                                      const int8_t *v, size_t head_dim, size_t rep, const int8_t *ahead);
     /* [10] scores of positions first + i > current, or <= current - window (window > 0),
      * become -INFINITY; i < n. */
     void (*causal_mask_apply)(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window);

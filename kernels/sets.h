@@ -56,6 +56,18 @@ void qsf_trellis_scalar(qsf_kernels *k);
 void qsf_trellis_avx2(qsf_kernels *k);
 void qsf_trellis_avx512(qsf_kernels *k);
 
+/* Asks memory for lines that a later call reads: a few with each step of a loop, because a
+ * processor waits for a limited number at a time. */
+enum { QSF_KV_SCALES = 2 * QSF_KV_BLOCK * sizeof(float) };
+QSF_TEMPLATE void qsf_kv_bring(const int8_t *p, size_t bytes)
+{
+#if defined(__GNUC__) && !defined(__wasm__)
+    for (size_t i = 0; p && i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
 /* Attention weights whose largest in a block is below this become zeros:
  * 255 / it must be finite. */
 #define QSF_KV_LEAST 1e-30f

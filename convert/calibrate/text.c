@@ -250,13 +250,13 @@ static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
 static int32_t text_pick(const text_maker *k, float *x, uint32_t s)
 {
     const bool may_end = s >= k->t->n_seqs - k->n_chats && k->pos >= k->given[s] + 8;
-    float top = -INFINITY, sum = 0;
+    float top = -INFINITY, sum = 0, factor;
     double all = 0, at;
     int32_t last = -1;
     for (uint32_t i = 0; i < k->n_vocab; i++)
         if (k->rule[i] == TEXT_NEVER || (k->rule[i] == TEXT_END && !may_end)) x[i] = -INFINITY;
     for (size_t i = k->n_vocab; i < k->logits.ld; i++) x[i] = -INFINITY;
-    k->c->k.attention_softmax_inplace(x, k->logits.ld, &top, &sum);
+    k->c->k.attention_softmax_inplace(x, 0, k->logits.ld, 1, &factor, &top, &sum);
     for (uint32_t i = 0; i < k->n_vocab; i++) all += x[i];
     at = text_chance(k->o->calibrate_seed, s, k->pos) * all;
     for (uint32_t i = 0; i < k->n_vocab; i++) {

@@ -264,27 +264,50 @@ static void add_alibi(const qsf_pass *p, float *s, uint32_t head, uint32_t at, s
     for (size_t i = 0; i < n; i++) s[i] -= slope * fabsf((float)(at + i) - (float)pos);
 }
 
-/* One row's scores of entry e, the positions [at, at + n): soft cap, mask, one step of the online
- * softmax for each of its rep vectors. */
-static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t rep, uint32_t e,
-                        uint32_t at, size_t n, uint32_t pos)
+/* Scores of entry e, the positions [at, at + n), of the vectors of a group's rows: soft cap, mask,
+ * one step of the online softmax. */
+static void mask_row(const qsf_pass *p, const attention_scratch *a, const attention_view *view, size_t vector,
+                     size_t rep, uint32_t at, size_t n, uint32_t pos, uint32_t end)
 {
-    uint32_t end = pos;
-    const attention_view view = view_of_row(&a->view, &end);
     for (size_t v = vector; v < vector + rep; v++) {
-        float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
-        if (view_misses(&view, at, n, end)) {             /* nothing here is for this row */
-            memset(s, 0, n * sizeof(float));
-            *factor = 1;
-            continue;
-        }
+        float *s = a->work.s + v * QSF_KV_BLOCK;
         if (p->layer->alibi > 0) add_alibi(p, s, a->head + (uint32_t)(v - vector), at, n, pos);
         if (p->layer->attn_softcap > 0) p->k->softcap_inplace(s, p->layer->attn_softcap, n);
-        view_mask(p, &view, s, n, at, end);
+        view_mask(p, view, s, n, at, end);
+    }
+}
+static void softmax_vectors(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t n_vectors,
+                            uint32_t e, size_t n)
+{
+    const size_t each = a->counts.of ? 1 : n_vectors;
+    for (size_t v = vector; v < vector + n_vectors; v += each) {
+        float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
         const float l = a->l[v];
-        *factor = p->k->attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+        p->k->attention_softmax_inplace(s, QSF_KV_BLOCK, n, each, factor, &a->m[v], &a->l[v]);
         if (a->counts.of) qsf_kv_attention_note(&a->counts, v, e, l, *factor, a->m[v], a->l[v]);
     }
+}
+static void softmax_group(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t e,
+                          uint32_t at, size_t n)
+{
+    const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
+    size_t first = 0;           /* of the vectors that the next step is for */
+    for (size_t r = 0; r < g.n; r++) {
+        const uint32_t pos = p->batch->rows[g.first + r].pos;
+        uint32_t end = pos;
+        const attention_view view = view_of_row(&a->view, &end);
+        if (!view_misses(&view, at, n, end)) {
+            mask_row(p, a, &view, r * rep, rep, at, n, pos, end);
+            continue;
+        }
+        softmax_vectors(p, a, first, r * rep - first, e, n);
+        first = (r + 1) * rep;
+        for (size_t v = r * rep; v < first; v++) {      /* nothing here is for this row */
+            memset(a->work.s + v * QSF_KV_BLOCK, 0, n * sizeof(float));
+            a->work.factor[v] = 1;
+        }
+    }
+    softmax_vectors(p, a, first, g.n * rep - first, e, n);
 }
 
 /* n vectors, whose lengths may differ in zeros at their ends. */
@@ -315,6 +338,9 @@ static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_g
         copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
 }
 
+/* Memory takes longer to answer than a block takes to compute, with few heads three of them. */
+enum { KV_AHEAD = 4 };
+
 /* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
  * score outlives its block; each block is brought to what kernels take once for all vectors of the
  * group. */
@@ -324,7 +350,6 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
     const qsf_batch_row *rows = &p->batch->rows[g.first];
     const qsf_kv_layout *layout = &p->cpu->kv->layout;
     const qsf_kv_seq *seq = &p->cpu->seqs[rows[0].seq];
-    const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
     uint32_t begin = rows[0].pos;
     const attention_view first = view_of_row(&a->view, &begin);
@@ -337,11 +362,13 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
          * have one order, and a row's result does not depend on the other rows of its group. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *record = qsf_kv_record(p->cpu->kv, p->place.kv, seq->blocks[e], kv);
+        const uint32_t then = e + KV_AHEAD;
+        w->ahead = then < seq->n ? qsf_kv_record(p->cpu->kv, p->place.kv, seq->blocks[then], kv) : NULL;
         layout->ops->scores(layout, p->k, w, record, n);
         if (bias)
             qsf_bias_scores(p->cpu->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors,
                             seq->places[e], n);
-        for (size_t r = 0; r < g.n; r++) softmax_row(p, a, r * rep, rep, e, at, n, rows[r].pos);
+        softmax_group(p, a, g, e, at, n);
         layout->ops->sum(layout, p->k, w, record, n);
     }
 }

@@ -33,6 +33,7 @@ typedef struct qsf_kv_work {
     float   *q, *o;             /* [vectors][head_dim] queries; sums of values */
     float   *s;                 /* [vectors][QSF_KV_BLOCK] a block's scores, then its weights */
     float   *factor;            /* [vectors] what the sums so far are scaled with */
+    const uint8_t *ahead;       /* a record that comes soon; NULL: none */
     /* For codes: */
     float   *qd, *pd;           /* [vectors] scales of the queries' and the weights' codes */
     int32_t *qs;                /* [vectors] sums of the queries' codes */

@@ -136,17 +136,19 @@ static void kv_begin_codes(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv
 static void kv_scores_codes(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w,
                             const uint8_t *record, size_t n)
 {
+    const int8_t *ahead = l->k_bits == 8 ? (const int8_t *)w->ahead : NULL;
     w->codes = qsf_kv_unpack(l, kn, record, w->unpacked);
     kn->attention_scores_q8(w->s, QSF_KV_BLOCK, w->qc, w->qd, w->qs, w->codes.k, w->codes.kd, n,
-                            qsf_kv_dim(l->head_dim), w->vectors, w->scale);
+                            qsf_kv_dim(l->head_dim), w->vectors, w->scale, ahead);
 }
 
 static void kv_sum_codes(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w, const uint8_t *record,
                          size_t n)
 {
+    const int8_t *ahead = l->v_bits == 8 && w->ahead ? (const int8_t *)w->ahead + l->v_at : NULL;
     (void)record;       /* its codes are in hand */
     kn->attention_weights_q8(w->pc, w->pd, w->s, QSF_KV_BLOCK, w->codes.vd, n, w->vectors);
-    kn->attention_weighted_sum_q8(w->o, w->factor, w->pc, w->pd, w->codes.v, l->head_dim, w->vectors);
+    kn->attention_weighted_sum_q8(w->o, w->factor, w->pc, w->pd, w->codes.v, l->head_dim, w->vectors, ahead);
 }
 
 const qsf_kv_ops qsf_kv_code_ops = { kv_store_codes, kv_begin_codes, kv_scores_codes, kv_sum_codes };

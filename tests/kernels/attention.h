@@ -90,7 +90,7 @@ static void check_attention_scores_q8(table_test *t, const qsf_kernels *ref, con
             s[v] = guard_f32(t, total);
             for (size_t i = 0; i < total; i++) s[v][i] = 12345;
             (v ? var : ref)->attention_scores_q8(s[v], c.lds, c.q, c.qd, c.qs, c.block, c.d, c.n, c.dim,
-                                                 c.rep, 0.125f);
+                                                 c.rep, 0.125f, t->round % 2 ? c.block : NULL);
         }
         same_f32(t, "s", s[0], s[1], total, 0);
         for (size_t i = 0; i < total; i++)
@@ -175,7 +175,8 @@ static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *re
         for (int v = 0; v < 2; v++) {
             o[v] = guard_f32(t, c.rep * c.head_dim);
             for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? (float)(i % 17) : NAN;
-            (v ? var : ref)->attention_weighted_sum_q8(o[v], factor, p, c.qd, c.block, c.head_dim, c.rep);
+            (v ? var : ref)->attention_weighted_sum_q8(o[v], factor, p, c.qd, c.block, c.head_dim, c.rep,
+                                                       t->round % 2 ? c.block : NULL);
         }
         same_f32(t, "o", o[0], o[1], c.rep * c.head_dim, 1e-6);
         for (size_t d = 0; d < c.head_dim; d++) {
@@ -189,21 +190,33 @@ static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *re
 static void check_attention_softmax(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 100) {
-        const size_t n = pick_size(t, 300);
-        SHAPE(t, "n %zu", n);
-        float *a = guard_f32(t, n), m[2], l[2];
-        fill_f32(t, a, n, 20, 1e30f);
-        for (size_t i = 0; i < n; i++)
-            if (t->round % 4 == 3 && (t->round % 8 == 7 || rng_next(t) >> 63)) a[i] = -INFINITY;
-        float *b = guard_f32_copy(t, a, n);
-        m[0] = m[1] = t->round % 5 == 2 ? pick_f32(t, 40) : -INFINITY;
-        l[0] = l[1] = m[0] > -INFINITY ? 3 : 0;
-        const float fa = ref->attention_softmax_inplace(a, n, &m[0], &l[0]),
-            fb = var->attention_softmax_inplace(b, n, &m[1], &l[1]);
-        near_f32(t, "s", a, b, n, 2e-6, 1e-37);
-        near_f32(t, "factor", &fa, &fb, 1, 2e-6, 1e-37);
-        near_f32(t, "m", &m[0], &m[1], 1, 0, 0);
-        near_f32(t, "l", &l[0], &l[1], 1, 1e-5, 0);
+        const size_t n = t->round % 2 ? QSF_KV_BLOCK : pick_size(t, 300), rep = pick(t, 1, 20),
+            lds = n + pick(t, 0, 3), total = (rep - 1) * lds + n;
+        SHAPE(t, "n %zu, rep %zu, lds %zu", n, rep, lds);
+        float *s[3] = { guard_f32(t, total) }, *m[3], *l[3], *factor[3];
+        fill_f32(t, s[0], total, 20, 1e30f);
+        for (size_t i = 0; i < total; i++)
+            if (t->round % 4 == 3 && ((t->round + i / lds) % 8 == 7 || rng_next(t) >> 63))
+                s[0][i] = -INFINITY;
+        for (int v = 0; v < 3; v++) {
+            if (v) s[v] = guard_f32_copy(t, s[0], total);
+            m[v] = guard_f32(t, rep), l[v] = guard_f32(t, rep), factor[v] = guard_f32(t, rep);
+        }
+        for (size_t r = 0; r < rep; r++) {
+            m[0][r] = m[1][r] = m[2][r] = (t->round + r) % 5 == 2 ? pick_f32(t, 40) : -INFINITY;
+            l[0][r] = l[1][r] = l[2][r] = m[0][r] > -INFINITY ? 3 : 0;
+        }
+        ref->attention_softmax_inplace(s[0], lds, n, rep, factor[0], m[0], l[0]);
+        var->attention_softmax_inplace(s[1], lds, n, rep, factor[1], m[1], l[1]);
+        for (size_t r = 0; r < rep; r++)
+            var->attention_softmax_inplace(s[2] + r * lds, 0, n, 1, factor[2] + r, m[2] + r, l[2] + r);
+        near_f32(t, "s", s[0], s[1], total, 2e-6, 1e-37);
+        near_f32(t, "factor", factor[0], factor[1], rep, 2e-6, 1e-37);
+        near_f32(t, "m", m[0], m[1], rep, 0, 0);
+        near_f32(t, "l", l[0], l[1], rep, 1e-5, 0);
+        same_bytes(t, "s of a vector alone", s[2], s[1], total * sizeof **s);
+        same_bytes(t, "factor of a vector alone", factor[2], factor[1], rep * sizeof **s);
+        same_bytes(t, "l of a vector alone", l[2], l[1], rep * sizeof **s);
     }
 }
 

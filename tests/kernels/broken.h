@@ -121,10 +121,10 @@ static void matmul_bf16_unrounded(float *y, size_t ldy, const uint16_t *w, const
 }
 static void scores_wrong_stride(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs,
                                 const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
-                                float scale)
+                                float scale, const int8_t *ahead)
 {
     (void)lds;
-    sound.attention_scores_q8(s, n, q, qd, qs, k, kd, n, dim, rep, scale);
+    sound.attention_scores_q8(s, n, q, qd, qs, k, kd, n, dim, rep, scale, ahead);
 }
 static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                    size_t n, size_t rep)
@@ -132,10 +132,15 @@ static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t
     sound.attention_weights_q8(p, pd, s, lds, vd, n, rep);
     if (n < QSF_KV_BLOCK) p[n] = 1;
 }
-static float softmax_mask_leaks(float *s, size_t n, float *m, float *l)
+static void softmax_mask_leaks(float *s, size_t lds, size_t n, size_t rep, float *factor, float *m, float *l)
 {
     for (size_t i = 0; i < n; i++) if (s[i] == -INFINITY) s[i] = -80;
-    return sound.attention_softmax_inplace(s, n, m, l);
+    sound.attention_softmax_inplace(s, lds, n, rep, factor, m, l);
+}
+static void softmax_shares_top(float *s, size_t lds, size_t n, size_t rep, float *factor, float *m, float *l)
+{
+    for (size_t r = 1; r < rep; r++) m[r] = QSF_MAX(m[r], m[r - 1]);
+    sound.attention_softmax_inplace(s, lds, n, rep, factor, m, l);
 }
 static void weighted_reads_garbage(float *o, const float *factor, const float *s, size_t lds,
                                    const uint16_t *v, size_t n, size_t head_dim, size_t rep)
@@ -350,6 +355,7 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
     CAUGHT(attention_weights_q8, weights_behind_the_end, check_attention_weights_q8, 0);
     CAUGHT(attention_softmax_inplace, softmax_mask_leaks, check_attention_softmax, 0);
+    CAUGHT(attention_softmax_inplace, softmax_shares_top, check_attention_softmax, 0);
     CAUGHT(attention_weighted_sum_f16, weighted_reads_garbage, check_attention_weighted_sum_f16, 0);
     CAUGHT(causal_mask_apply, mask_off_by_one, check_causal_mask, 0);
     CAUGHT(layer_norm, layer_norm_one_pass, check_layer_norm, 0);

@@ -83,7 +83,7 @@ static void time_products(const qsf_kernels *k, time_buffers *b)
 static void time_others(const qsf_kernels *k, time_buffers *b)
 {
     enum { N = 4096, V = 150000, P = 32, D = 64, R = 4 };
-    float *a = b->a, *c = b->b, *y = b->y, m, l, f[R] = { 1, 1, 1, 1 };
+    float *a = b->a, *c = b->b, *y = b->y, m[R] = { 0 }, l[R] = { 0 }, f[R] = { 1, 1, 1, 1 };
     int8_t *q = b->x.q;
     int32_t qs[R] = { 0 };
     uint8_t p[R * P] = { 0 };
@@ -98,13 +98,13 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("add_narrow 16 8 rows", 8 * 16 * 1024, k->add_narrow(y, 1024, b->w, 4, 64, q, 16, a, 1, 8));
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));
-    TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1));
+    TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1, NULL));
     TIME("attention_weights_q8", P * R, k->attention_weights_q8(p, f, a, P, c, P, R));
     TIME("attention_weighted_sum_f16", P * D * R, k->attention_weighted_sum_f16(y, f, a, P, b->h, P, D, R));
     TIME("attention_weighted_sum_f32", P * D * R, k->attention_weighted_sum_f32(y, f, a, P, c, P, D, R));
-    TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R));
-    TIME("attention_softmax_inplace", P, (memcpy(y, a, 4 * P), m = -INFINITY, l = 0,
-                                          k->attention_softmax_inplace(y, P, &m, &l)));
+    TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R, NULL));
+    TIME("attention_softmax_inplace", P * R, (memcpy(y, a, 4 * P * R),
+                                              k->attention_softmax_inplace(y, P, P, R, f, m, l)));
     TIME("causal_mask_apply", P, k->causal_mask_apply(y, P, 0, 20, 10));
     TIME("layer_norm", N, k->layer_norm(y, a, c, c, N, 1e-5f));
     TIME("rms_norm", N, k->rms_norm(y, a, c, N, 1e-5f));
@@ -128,7 +128,7 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("top_k_filter 40 (with a copy)", V, (memcpy(y, a, 4 * V), k->top_k_filter(y, V, 40)));
     TIME("fp16_to_fp32_array", N, k->fp16_to_fp32_array(y, b->h, N));
     TIME("fp32_to_fp16_array", N, k->fp32_to_fp16_array(b->h, a, N));
-    TIME("quantize_kv_8bit", D, k->quantize_kv_8bit(q, &m, a, D));
+    TIME("quantize_kv_8bit", D, k->quantize_kv_8bit(q, m, a, D));
     TIME("quantize_kv_levels 4", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 4));
     TIME("quantize_kv_levels 2", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 2));
     TIME("unpack_kv_levels 4 keys", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 2, 64, 4));
