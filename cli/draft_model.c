@@ -63,6 +63,8 @@ static qsf_status draft_model_share(const run_session *s, const draft_model *m, 
     if ((st = qsf_context_plan(s->model, co, large, e))) return st;
     mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large->n_ctx ? info.n_ctx_train : large->n_ctx;
     if ((st = qsf_context_plan(m->model, mine, &small, e)) || !co->ram_budget) return st;
+    if (s->set->draft_mtp)      /* hidden states, and a token for each position */
+        small.total += sizeof(float) * ((uint64_t)(mine->n_batch + 1) * info.n_embd + mine->n_ctx);
     co->ram_budget = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
     return qsf_context_plan(s->model, co, large, e);
 }

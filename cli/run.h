@@ -23,9 +23,8 @@ typedef struct run_settings {
     option_list stop;
     program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
-        draft_mtp,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object,
-        list_devices;
+        list_devices, draft_mtp;
     long long chunks, json_blanks;
 } run_settings;
 

@@ -24,7 +24,7 @@ static void begin_stream(const qsf_pass *p, const qsf_task *t)
         memcpy(p->b->x + r * p->b->ld_embd, p->b->tmp + r * p->b->ld_embd, p->hp->n_embd * sizeof(float));
 }
 
-static void norm_stream(const qsf_pass *p, const qsf_task *t)
+static void norm_before_head(const qsf_pass *p, const qsf_task *t)
 {
     for (size_t r = t->begin; r < t->end; r++) {
         float *x = p->b->x + r * p->b->ld_embd;
@@ -48,6 +48,6 @@ void qsf_mtp_list_begin(qsf_program *g)
 void qsf_mtp_list_end(qsf_program *g)
 {
     QSF_ADD(g, .op = QSF_OP_MTP, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
-            .to = { qsf_stream_view(g, QSF_BUF_X) }, .fn = norm_stream);
+            .to = { qsf_stream_view(g, QSF_BUF_X) }, .fn = norm_before_head);
 }
 #endif

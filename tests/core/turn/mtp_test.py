@@ -124,6 +124,12 @@ def check_program(path):
         out, err = answer("--draft-mtp", *more)
         assert out == plain, (more, out, plain)
         if more: assert ("draft tokens accepted" in err) == (more[1] != "0"), err
+    texts = []
+    for more in [], ["--draft-mtp", "--draft", "3"]:    # the layer knows nothing of what a session loads
+        saved = path.with_suffix(f".session{len(more)}")
+        texts.append([answer("--session", str(saved), *more)[0] for _ in range(2)])
+        if more: assert "draft tokens accepted" in answer("--session", str(saved), *more)[1]
+    assert texts[0] == texts[1], texts
 
 
 def check_errors(folder):
