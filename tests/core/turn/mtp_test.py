@@ -3,7 +3,7 @@
 whose drafts are mostly right; drafts change no token.
 SPDX-License-Identifier: MIT
 
-    mtp_test.py MTP_LINES QSF_RUN
+    mtp_test.py MTP_LINES QSF_RUN QSF_CONVERT
 """
 import pathlib, subprocess, sys, tempfile
 import numpy as np
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "parity"))
 import make_tiny                                            # noqa: E402
 import reference                                            # noqa: E402
 
-lines, program = sys.argv[1], sys.argv[2]
+lines, program, convert = sys.argv[1:]
 F = np.float32
 PROMPT = [95, 192, 157, 249, 266, 13, 234, 273, 169]
 
@@ -160,6 +160,8 @@ def check_errors(folder):
     cut.write_bytes(write(folder, "glm4moe", seed=7).read_bytes()[:-20000])
     assert "cut.gguf: tensor" in run(cut, "-p", "x", "--draft-mtp", tool=program, code=3)
     path = write(folder, "glm4moe", seed=8)
+    run("-q", path, folder / "as.qsf", tool=convert)
+    refused(folder / "as.qsf", "QSF files have no layer for multi-token prediction")
     assert "give one of them" in run(path, "-p", "x", "--draft-mtp", "--draft-model", path, tool=program,
                                      code=2)
     assert "layer for multi-token prediction needs at least" in run(
