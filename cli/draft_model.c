@@ -1,4 +1,5 @@
 /* --draft-model: a second, small model that stays in memory and predicts the output of the first.
+ * --draft-mtp: the model's own layer for multi-token prediction does.
  * SPDX-License-Identifier: MIT
  *
  * If the large model's layers are streamed, a pass over it costs about the same for eight tokens as
@@ -18,6 +19,7 @@
 struct draft_model {
     qsf_model   *model;
     qsf_context *context;       /* NULL: it failed */
+    qsf_mtp     *mtp;           /* not NULL: it is the model's own layer */
     int32_t     *ids;           /* tokens of its sequence 0 */
     size_t       n, cap;
     uint32_t     n_ctx;
@@ -61,6 +63,8 @@ static qsf_status draft_model_share(const run_session *s, const draft_model *m, 
     if ((st = qsf_context_plan(s->model, co, large, e))) return st;
     mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large->n_ctx ? info.n_ctx_train : large->n_ctx;
     if ((st = qsf_context_plan(m->model, mine, &small, e)) || !co->ram_budget) return st;
+    if (s->set->draft_mtp)      /* hidden states, and a token for each position */
+        small.total += sizeof(float) * ((uint64_t)(mine->n_batch + 1) * info.n_embd + mine->n_ctx);
     co->ram_budget = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
     return qsf_context_plan(s->model, co, large, e);
 }
@@ -83,10 +87,10 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
         st = draft_model_share(s, m, mine, co, &plan, &why);
     } while (st == QSF_E_BUDGET);
     if (st) return report(&why);
-    snprintf(e.text, sizeof e.text,
-             "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB",
-             s->set->model, s->set->draft_model, (unsigned long long)budget,
-             (unsigned long long)(asked.ram_budget / MB));
+    snprintf(e.text, sizeof e.text, "%.160s with %s %.160s needs at least %llu MB, the budget is %llu MB",
+             s->set->model, s->set->draft_mtp ? "--draft-mtp: its" : "the draft model",
+             s->set->draft_mtp ? "layer for multi-token prediction" : s->set->draft_model,
+             (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
     return report(&e);
 }
 
@@ -98,21 +102,47 @@ int draft_model_open(run_session *s, qsf_context_options *co)
     if (!m) return EXIT_NO_MEMORY;
     qsf_model_defaults(&mo);
     qsf_context_defaults(&mine);
-    if (qsf_model_open(s->set->draft_model, &mo, &m->model, &s->error)) return report(&s->error);
+    mo.mtp = s->set->draft_mtp;
+    if (mo.mtp && s->set->draft_model) {
+        const qsf_error e = { .status = QSF_E_ARGUMENT,
+                              .text = "--draft-model and --draft-mtp both make drafts: give one of them" };
+        return report(&e);
+    }
+    if (qsf_model_open(mo.mtp ? s->set->model : s->set->draft_model, &mo, &m->model, &s->error))
+        return report(&s->error);
     mine.n_batch = 64;
     mine.n_seqs = mine.n_logits = 1;
     mine.n_threads = co->n_threads;
     mine.isa = co->isa;
+    mine.f32 = co->f32;
     trace_context(s->files, &mine);
-    int code = draft_model_check(s, m);
+    int code = mo.mtp ? EXIT_OK : draft_model_check(s, m);
     if (!code) code = draft_model_budget(s, m, &mine, co);
     if (!code && qsf_context_new(m->model, &mine, &m->context, &s->error)) code = report(&s->error);
     return code;
 }
 
+int draft_model_connect(run_session *s)
+{
+    if (!s->drafter || !s->set->draft_mtp) return EXIT_OK;
+    return qsf_mtp_new(s->context, s->drafter->context, s->set->common.draft > 0, &s->drafter->mtp, &s->error)
+        ? report(&s->error) : EXIT_OK;
+}
+
+void draft_model_options(draft_model *m, qsf_turn_options *o)
+{
+    if (!m) return;
+    o->guess = m->mtp ? qsf_mtp_guess : draft_model_guess;
+    o->guess_user = m->mtp ? qsf_mtp_user(m->mtp, 0) : m;
+}
+
 void draft_model_close(draft_model *m)
 {
     if (!m) return;
+    if (m->mtp && *qsf_mtp_error(m->mtp))
+        fprintf(stderr, "--draft-mtp failed (%s): the rest of the answer was made without it\n",
+                qsf_mtp_error(m->mtp));
+    qsf_mtp_free(m->mtp);
     qsf_context_free(m->context);
     qsf_model_close(m->model);
     free(m->ids);

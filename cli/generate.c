@@ -149,8 +149,7 @@ static qsf_status prompt_begin(run_session *s)
     o.reasoning_budget = s->set->common.reasoning_budget;
     o.ignore_end = o.special = s->set->ignore_eos;
     o.draft = s->draft;
-    o.guess = s->drafter ? draft_model_guess : NULL;
-    o.guess_user = s->drafter;
+    draft_model_options(s->drafter, &o);
     return qsf_conversation_begin(s->talk, s->turn, s->sampler, &o);
 }
 

@@ -81,7 +81,8 @@ static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->common.draft;
     if (s->set->bench || s->set->logits || session_embeds(s->set)) return 0;
-    if (draft < 0 && !s->set->draft_model) return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
+    if (draft < 0 && !s->set->draft_model && !s->set->draft_mtp)
+        return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
     const uint32_t most = draft < 0 ? QSF_DRAFT_MOST : (uint32_t)draft;
     co->n_logits = 1 + most;
     return most;
@@ -146,7 +147,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     trace_context(s->files, &co);
     if ((code = adapters_open(s, &co, false))) return code;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
-    if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
+    if (s->draft && (set->draft_model || set->draft_mtp) && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
     warn_of_length(s);
     qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);
@@ -158,7 +159,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     if (st) return report(&s->error);
     if ((code = device_begin(&set->common.gpu, s->context, set->verbose ? stderr : NULL))) return code;
     if ((code = adapters_use(s, co.n_seqs)) || session_embeds(set)) return code;
-    if ((code = sampling_open(s))) return code;
+    if ((code = sampling_open(s)) || (code = draft_model_connect(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);
     return EXIT_OK;
 }

@@ -209,6 +209,10 @@ typedef struct qsf_model_options {
                                                      * layers" */
     const uint32_t        *share_sizes;             /* NULL: shares are equal, as far as heads allow.
                                                      * Otherwise [n_shares] their relative sizes; not kept */
+    bool                   mtp;                     /* false; true: only the file's layer for multi-token
+                                                     * prediction runs, for qsf_mtp_new.  QSF_E_UNSUPPORTED:
+                                                     * the file lacks such a layer, or this version cannot
+                                                     * run it */
 } qsf_model_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -259,6 +263,8 @@ typedef struct qsf_model_info {
     qsf_pooling pooling;          /* specified by the file (GGUF's ARCH.pooling_type) */
     bool        encoder;          /* each token sees the whole text: embeddings only, no generation */
     uint32_t    n_classes;        /* number of scores of QSF_POOL_RANK; 0: the file has no classifier */
+    uint32_t    n_mtp;            /* layers for multi-token prediction (see qsf_mtp_new) that this version can
+                                   * run */
 } qsf_model_info;
 QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
@@ -1297,6 +1303,42 @@ QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size
  * much: more than half of the batch, any position of a requested context, any precision of keys and
  * values. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
+
+/* Some models have layers that were trained to predict further tokens (multi-token prediction: GLM
+ * 4.5, Qwen 3.5 and 3 Next, DeepSeek V3).  Such a layer takes the hidden state of the model's last
+ * layer and the token chosen after it, and predicts the token after that one; from its own hidden
+ * state it predicts the next one.  qsf_mtp makes drafts of these predictions.
+ *
+ *     qsf_model_open(path, {mtp = true}, &layer_model);      the same file again
+ *     qsf_context_new(layer_model, {n_ctx, n_seqs}, &layer);
+ *     qsf_mtp_new(context, layer, 0, &mtp);
+ *     turn options: draft = 3, guess = qsf_mtp_guess, guess_user = qsf_mtp_user(mtp, seq)
+ *
+ * The layer has its own keys and values, in its own context, whose options may differ from those of
+ * the model's context except for n_seqs.  It follows the model's sequences by itself: after every
+ * batch of the model's context it takes the rows' hidden states.  After a loaded session, a shared
+ * prefix or another gap it starts over with the next rows, which may make its guesses worse; the
+ * answer is always the model's own. */
+typedef struct qsf_mtp qsf_mtp;
+/* Connects a model's context with that of its layer for multi-token prediction.  From now on the
+ * model's context returns hidden states (qsf_hidden_ask).  fixed: each guess has as many tokens as
+ * the turn asks for; otherwise as many as pay, by the time that batches and guesses have taken and
+ * by how many guesses were right, or none.
+ *
+ * QSF_E_ARGUMENT   layer was not opened with `mtp`, its model's sizes differ, or it has fewer
+ *                  sequences
+ * QSF_E_MEMORY     no memory for the hidden states of 64 rows of each sequence */
+QSF_API qsf_status qsf_mtp_new(qsf_context *context, qsf_context *layer, bool fixed, qsf_mtp **out,
+                               qsf_error *err);
+/* Free it before the two contexts.  NULL is allowed. */
+QSF_API void       qsf_mtp_free(qsf_mtp *d);
+/* What qsf_mtp_guess takes for a sequence of the model's context; NULL: not one of them. */
+QSF_API void      *qsf_mtp_user(qsf_mtp *d, qsf_seq s);
+/* A qsf_guess_fn; user is from qsf_mtp_user.  Ends at the first token that the layer is unsure of.
+ * If the layer's context fails, there are no more guesses, and qsf_mtp_error says why. */
+QSF_API size_t     qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+/* The text of the error that ended the guesses; "": none has. */
+QSF_API const char *qsf_mtp_error(const qsf_mtp *d);
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 

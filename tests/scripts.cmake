@@ -57,6 +57,10 @@ endif()
 if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no processor is waited for
     set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 4)
 endif()
+if(TARGET mtp_lines AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$"))
+    qsf_script(mtp_test 300 core/turn/mtp_test.py $<TARGET_FILE:mtp_lines> $<TARGET_FILE:qsf-run>
+        $<TARGET_FILE:qsf-convert>)
+endif()
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs/docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
         "${PROJECT_SOURCE_DIR}/include"

@@ -69,10 +69,24 @@ struct qsf_context {
     qsf_lora       lora;             /* adapters of sequences */
     qsf_behind_use behind;           /* layers that are elsewhere */
     qsf_reducer    reducer;          /* of shares of layers */
+#if !defined(QSF_NO_MTP)
+    void         (*seen)(void *user, struct qsf_context *c);        /* after each batch, or NULL */
+    void          *seen_user;
+#endif
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;
 };
+
+/* A batch is done, and its hidden states are there if they were requested. */
+static inline void qsf_context_seen(qsf_context *c)
+{
+#if defined(QSF_NO_MTP)
+    (void)c;
+#else
+    if (c->seen) c->seen(c->seen_user, c);
+#endif
+}
 
 /* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */
 enum { QSF_CONTEXT_TABLES = 9 };

@@ -137,6 +137,7 @@ static void cpu_rows_in(qsf_executor *x, uint32_t r, const float *state, const f
     const qsf_pass p = cpu_pass(e);
     const size_t bytes = p.hp->n_embd * sizeof *state;
     float *to = e->b.x + r * e->b.ld_embd;
+    if (p.hp->mtp) to = e->b.joined + r * e->b.ld_joined + p.hp->n_embd;
     if (to != state) memcpy(to, state, bytes);
     if (streams) memcpy(e->b.alt + r * e->b.ld_alt, streams, (QSF_ALTUP - 1) * bytes);
     qsf_pass_angles(&p, r);

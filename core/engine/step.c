@@ -22,7 +22,7 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
             return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s is an encoder: it embeds texts (qsf_embed, "
                             "--embedding) and cannot generate", c->model->source->path);
         const bool known = rows[i].token >= 0 && (uint32_t)rows[i].token < c->hp->n_vocab;
-        if (!known && qsf_part_begins(c->model->source))
+        if (!known && (qsf_part_begins(c->model->source) || c->hp->mtp))
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
                             (unsigned)c->hp->n_vocab);
         if (rows[i].logits && asked++ == c->o.n_logits)
@@ -54,12 +54,13 @@ static uint32_t parts_needed(const qsf_context *c)
 }
 
 /* Rows are embedded or, if states is not NULL, are the output of the layer before the first one
- * here. */
+ * here; a layer for multi-token prediction takes both. */
 static void batch_input(qsf_context *c, const float *states)
 {
     qsf_executor *x = c->executor;
-    c->now.stage = states ? qsf_stage_of(c->hp, next_layer(c, 0)) : (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
-    x->does->begin(x, !states);
+    const bool embeds = !states || c->hp->mtp;
+    c->now.stage = embeds ? (qsf_stage){ QSF_STAGE_EMBEDDING, 0 } : qsf_stage_of(c->hp, next_layer(c, 0));
+    x->does->begin(x, embeds);
     for (uint32_t r = 0; states && r < c->batch.n; r++)
         x->does->rows_in(x, r, states + (size_t)r * c->hp->n_embd, NULL);
 }
@@ -324,6 +325,7 @@ static qsf_status step_compute(qsf_context *c, const qsf_stage_work *work)
     if (!batch_computed(c)) return QSF_PENDING;
     if ((st = batch_output(c))) return st;
     batch_done(c);
+    qsf_context_seen(c);
     return QSF_OK;
 }
 

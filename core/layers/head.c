@@ -36,7 +36,7 @@ qsf_status qsf_head_not_finite(const qsf_source *s, qsf_error *err)
 static void norm_row(const qsf_pass *p, float *y, uint32_t r)
 {
     const float *const *v = p->w->v;
-    if (p->hp->flow == QSF_FLOW_SUMS) {
+    if (p->hp->flow == QSF_FLOW_SUMS || p->hp->mtp_norm) {
         memcpy(y, p->b->x + r * p->b->ld_embd, p->hp->n_embd * sizeof *y);
         return;
     }

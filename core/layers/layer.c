@@ -17,6 +17,7 @@
 #include "layers/mamba.h"
 #include "layers/mamba2.h"
 #include "layers/mamba2_beside.h"
+#include "layers/mtp.h"
 #include "layers/rwkv.h"
 #include "layers/short_conv.h"
 
@@ -173,6 +174,7 @@ static void list_part(const qsf_layer *l, qsf_program *g, layer_list *part, qsf_
 void qsf_layer_list(const qsf_layer *l, qsf_program *g)
 {
     if (l->altup) qsf_altup_list_begin(l, g);
+    if (l->mtp) qsf_mtp_list_begin(g);
     qsf_feed_forward_experts_list_early(l, g);
     list_part(l, g, layer_mixers[l->mixer], QSF_OP_ATTN_NORM, norm_for_mixer);
     if (l->altup) qsf_laurel_list(l, g);
@@ -182,6 +184,7 @@ void qsf_layer_list(const qsf_layer *l, qsf_program *g)
     if (l->altup) qsf_altup_list_correct(g);
     if (l->n_embd_layer) qsf_layer_embedding_list(l, g);
     if (l->altup_end) qsf_altup_list_end(g);
+    if (l->mtp && g->hp->mtp_norm) qsf_mtp_list_end(g);
     qsf_program_finish(g);
 }
 

@@ -5,6 +5,7 @@
 /* clang-format off */
 const qsf_op_row qsf_ops[QSF_N_OPS] = {
     [QSF_OP_EMBEDDING]   = { "embedding", QSF_OP_APART },
+    [QSF_OP_MTP]         = { "embedding and hidden state", QSF_OP_MATMUL },
     [QSF_OP_ATTN_NORM]   = { "attention norm", QSF_OP_OTHER },
     [QSF_OP_QKV]         = { "qkv", QSF_OP_MATMUL },
     [QSF_OP_LATENT]      = { "latents", QSF_OP_MATMUL },

@@ -207,6 +207,7 @@ const qsf_arch qsf_archs[] = {
       .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(ROUTER_CHOICE),
       .hf_rows = QSF_ROPE_PAIRS },
     { .name = "glm4moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mtp = true,
       .experts = QSF_EXPERTS_ALWAYS, .router = QSF_ROUTER_SIGMOID,
       .may = QSF_KINDS_QKV_BIAS | QSF_KINDS_QK_NORM | QSF_KIND(ROUTER_CHOICE), .asks_router_norm = true,
       .sections_halve = true, .aliases = alias_post_norm },
@@ -219,6 +220,7 @@ const qsf_arch qsf_archs[] = {
       .has = QSF_HAS_EARLY | QSF_HAS_FIRST_GLOBAL | QSF_HAS_STILL_GLOBAL,
       .may = QSF_KINDS_QKV_BIAS },
     { .name = "deepseek2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
+      .mtp = true,
       .experts = QSF_EXPERTS_ALWAYS, .has = QSF_HAS_LATENT, .may = QSF_KIND(ROUTER_CHOICE),
       .asks_router_norm = true },
     { .name = "gpt-oss", .norm = QSF_NORM_RMS, .act = QSF_ACT_SWIGLU_OAI, .rope = QSF_ROPE_HALVES,
@@ -273,6 +275,7 @@ const qsf_arch qsf_archs[] = {
       .mixer = QSF_MIXER_SHORT_CONV, .experts = QSF_EXPERTS_ALWAYS, .router_norm = true,
       .need = QSF_KINDS_QK_NORM, .may = QSF_KIND(ROUTER_CHOICE), .aliases = alias_lfm2 },
     { .name = "qwen35", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mtp = true,
       .mixer = QSF_MIXER_DELTA_NET, .has = QSF_HAS_INTERVAL | QSF_HAS_GATE, .need = QSF_KINDS_QK_NORM,
       .aliases = alias_qwen35 },
     { .name = "mamba", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_NONE,
@@ -299,10 +302,12 @@ const qsf_arch qsf_archs[] = {
       .gated = true, .mixer = QSF_MIXER_MAMBA2_BESIDE, .layers = QSF_LAYERS_PARALLEL,
       .may = QSF_KINDS_QKV_BIAS | QSF_KINDS_FFN_BIAS, .aliases = alias_falcon_h1 },
     { .name = "qwen35moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mtp = true,
       .mixer = QSF_MIXER_DELTA_NET, .experts = QSF_EXPERTS_SHARED, .router_norm = true,
       .has = QSF_HAS_INTERVAL | QSF_HAS_GATE, .need = QSF_KINDS_QK_NORM | QSF_KIND(SHARED_ROUTER),
       .ff_of_used = true, .aliases = alias_qwen35 },
     { .name = "qwen3next", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mtp = true,
       .mixer = QSF_MIXER_DELTA_NET, .experts = QSF_EXPERTS_SHARED, .router_norm = true,
       .has = QSF_HAS_INTERVAL | QSF_HAS_GATE | QSF_HAS_NEIGHBOURS,
       .need = QSF_KINDS_QK_NORM | QSF_KIND(SHARED_ROUTER), .ff_of_used = true, .aliases = alias_qwen3next },
@@ -342,7 +347,8 @@ bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *l
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
     if (qsf_arch_needs(a, hp, layer, role)) return true;
-    const bool may = role->when == QSF_WHEN_MAY_STATE || qsf_kinds_have(a->may, role->kind) ||
+    const bool may = role->when == QSF_WHEN_MAY_STATE || role->when == QSF_WHEN_MAY_MTP ||
+                     qsf_kinds_have(a->may, role->kind) ||
                      (role->when == QSF_WHEN_MAY_LAYER && a->later_gemma) ||
                      (role->kind >= 64 && qsf_kinds_have(a->may_more, role->kind - 64u));
     return may && qsf_role_fits(layer, role);

@@ -109,6 +109,7 @@ typedef struct qsf_arch {
     bool     ff_of_used;        /* GGUF: feed_forward_length is that of all used experts together */
     bool     sections_halve;    /* GGUF: halves rotate if the file has rotary sections */
     bool     spare_output_bias; /* GGUF: output.bias is not used */
+    bool     mtp;               /* its layers for multi-token prediction can be run */
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */

@@ -15,7 +15,8 @@ _Static_assert(sizeof(bool) == 1, "flags are written as bytes");
       offsetof(qsf_hparams, most) }
 
 const qsf_member qsf_members[] = {
-    /* In the header, or what follows from the tensors: these keys are in no section. */
+    /* In the header, or what follows from the tensors or from how the file was opened: these keys
+     * are in no section. */
     MEMBER("header.layers",         U32,  n_layers,         HEADER, 0),
     MEMBER("header.embd",           U32,  n_embd,           HEADER, 0),
     MEMBER("header.heads",          U32,  n_heads,          HEADER, 0),
@@ -29,6 +30,8 @@ const qsf_member qsf_members[] = {
     MEMBER("header.learned_pos",    BOOL, learned_pos,      HEADER, 1),
     MEMBER("header.tied",           BOOL, tied,             HEADER, 1),
     MEMBER("header.rope_base",      F32,  rope_base,        HEADER, 0),
+    MEMBER("header.mtp",            BOOL, mtp,              HEADER, 1),
+    MEMBER("header.mtp_norm",       BOOL, mtp_norm,         HEADER, 1),
     MEMBER("arch",                  TEXT, arch,             ALWAYS, SIZE_OF(arch)),
     MEMBER("name",                  TEXT, name,             ALWAYS, SIZE_OF(name)),
     MEMBER("norm.eps",              F32,  norm_eps,         ALWAYS, 0),

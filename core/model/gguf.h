@@ -131,6 +131,17 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
 /* Which layers have another mixer than attention, and its sizes; needs the number of layers. */
 qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err);
 
+/* ---- core/model/gguf_mtp.c ---- */
+/* What the file has for multi-token prediction; if that was asked for (s->mtp), its first layer
+ * becomes one of the model's. */
+qsf_status qsf_gguf_mtp(gguf *g, qsf_error *err);
+/* Where a tensor belongs because of that layer. */
+typedef struct gguf_mtp_place {
+    bool     skipped;           /* it is not needed */
+    uint32_t unit, kind;        /* kind 0: not changed by the layer */
+} gguf_mtp_place;
+gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, gguf_text rest);
+
 /* ---- core/model/gguf_family.c ---- */
 /* What the architecture alone gives a meaning; needs all other hparams. */
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err);

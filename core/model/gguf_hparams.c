@@ -59,7 +59,8 @@ static qsf_status hp_wrong(const gguf *g, const char *what, uint32_t value, qsf_
     return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %u", g->s->path, what, (unsigned)value);
 }
 
-/* The last layers of a file may be for multi-token prediction: these are ignored. */
+/* The last layers of a file may be for multi-token prediction: these are ignored, unless the first
+ * of them is to run. */
 static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -67,6 +68,7 @@ static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.nextn_predict_layers", false, &g->n_nextn, err))) return st;
     if (g->n_nextn && g->n_nextn >= hp->n_layers)
         return hp_wrong(g, "a number of multi-token prediction layers", g->n_nextn, err);
+    if ((st = qsf_gguf_mtp(g, err))) return st;
     hp->n_layers -= g->n_nextn;
     return QSF_OK;
 }

@@ -121,6 +121,7 @@ qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
     if (!hp->mixers) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         bool without = g->row->layers == QSF_LAYERS_MIXER || g->row->layers >= QSF_LAYERS_PARALLEL;
+        if (hp->mtp && i + 1 == hp->n_layers) continue;     /* it attends */
         if (g->row->has & QSF_HAS_INTERVAL) st = by_interval(g, i, &without, err);
         else st = without ? QSF_OK : without_heads(g, i, &without, err);
         if (st) return st;

@@ -462,6 +462,9 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(l->g, t->name) || t->is_scales) return QSF_OK;
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
+    const gguf_mtp_place mtp = qsf_gguf_mtp_place(l->g, t->name, layer, rest);
+    if (mtp.kind) return put_whole(l, mtp.unit, qsf_role_of(mtp.kind), t, err);
+    if (mtp.skipped) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         if (is_unused(&s->layers[layer], rest)) return QSF_OK;
         st = put_in_turn(l, (uint32_t)layer, rest, t, &found, err);

@@ -124,6 +124,8 @@ typedef struct qsf_hparams {
      * one after them, one after the shared ones, and one for the router, which reads the stream. */
     bool     experts_beside;
     uint32_t n_expert_embd;       /* columns of experts' inputs and outputs; 0: the stream's */
+    bool     mtp;                 /* the last layer is for multi-token prediction; no other runs */
+    bool     mtp_norm;            /* that layer has its own norm before the head */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads if layers differ in them, or NULL */
     uint32_t *useds, *expert_ffs; /* the same of n_used and n_ff_expert */
     uint8_t *windowed;            /* [n_layers] 1: windowed; NULL: window_pattern applies.  If rope_skip

@@ -33,6 +33,20 @@ static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qs
     return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO must be auto, uring, pread or mmap, not \"%s\"", word);
 }
 
+/* The file; for multi-token prediction the last layer is the part that runs. */
+static qsf_status model_source(qsf_model *m, const char *path, qsf_model_options *o, qsf_error *err)
+{
+    const qsf_platform *p = m->platform;
+#if !defined(QSF_NO_MTP)
+    if (o->mtp) {
+        const qsf_status st = qsf_source_open_mtp(p, path, o->file, o->i2s_layout, &m->source, err);
+        if (!st) o->first_layer = m->source->hp.n_layers - 1;
+        return st;
+    }
+#endif
+    return qsf_source_open_as(p, path, o->file, o->vocab_only, o->i2s_layout, &m->source, err);
+}
+
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
 {
     qsf_model_options o;
@@ -53,7 +67,7 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     m->platform = p;
     m->log = o.log;
     m->log_user = o.log_user;
-    if ((st = qsf_source_open_as(p, path, o.file, o.vocab_only, o.i2s_layout, &m->source, err))) goto fail;
+    if ((st = model_source(m, path, &o, err))) goto fail;
     if ((st = qsf_part_set(m->source, o.first_layer, o.end_layer, err))) goto fail;
     if ((st = qsf_share_set(m->source, o.share, o.n_shares, o.share_sizes, err))) goto fail;
     if ((st = model_io(p, &o, &m->io, err))) goto fail;
@@ -105,7 +119,7 @@ qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
         .head_dim = h->head_dim,
         .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
         .weight_bytes = s->weight_bytes, .pooling = (qsf_pooling)h->pooling, .encoder = h->both_ways,
-        .n_classes = h->n_classes,
+        .n_classes = h->n_classes, .n_mtp = s->n_mtp,
     };
     return QSF_GIVE(out, &info, NULL);
 }

@@ -436,6 +436,11 @@ qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err)
 {
     qsf_opening o = { .extended = false };
     qsf_ext_value gated = { NULL, 0, 0 };
+#if !defined(QSF_NO_MTP)
+    if (s->mtp)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: QSF files have no layer for multi-token prediction; use "
+                        "the GGUF file that it was made from", s->path);
+#endif
     qsf_status st = opening_run(s, &o, err);
     if (!st && o.extended) st = qsf_ext_get(&o.ext, "ffn.gated", QSF_EXT_U8, &gated, err);
     if (!st && !gated.data) s->hp.gated = qsf_unit_find(s, 0, QSF_K_FFN_GATE) >= 0;

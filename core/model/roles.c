@@ -23,6 +23,9 @@
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
+    NORM(LAYER, MTP_EMBD_NORM, EMBD, MTP, "nextn.enorm", NULL),
+    NORM(LAYER, MTP_STATE_NORM, EMBD, MTP, "nextn.hnorm", NULL),
+    MATRIX(LAYER, MTP_PROJ, EMBD, EMBD_TWICE, MTP, "nextn.eh_proj", NULL),
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
     MATRIX(LAYER, ATTN_Q, Q, EMBD, QUERIES, "attn_q", "self_attn.q_proj.weight"),
@@ -128,6 +131,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, LAUREL_L, LAUREL, EMBD, ALTUP, "laurel_l", NULL),
     MATRIX(LAYER, LAUREL_R, EMBD, LAUREL, ALTUP, "laurel_r", NULL),
     NORM(LAYER, LAUREL_POST_NORM, EMBD, ALTUP, "laurel_post_norm", NULL),
+    NORM(LAYER, MTP_NORM, EMBD, MAY_MTP, "nextn.shared_head_norm", NULL),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
@@ -196,6 +200,7 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_PREDICT: return QSF_ALTUP * QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_CORRECT: return QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_LAUREL: return hp->n_laurel;
+    case QSF_DIM_EMBD_TWICE: return 2 * (uint64_t)hp->n_embd;
     case QSF_DIM_Q:
         if (l->kv_latent) return (uint64_t)l->n_heads * (l->head_plain + l->head_dim - l->kv_latent);
         return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
@@ -227,8 +232,7 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_MIX_RANK: return l->mix_rank;
     case QSF_DIM_MIX_STEPS: return l->mixer == QSF_MIXER_PLAMO ? l->mix_heads : l->mix_inner;
     case QSF_DIM_MIX_STATE: return l->mix_state;
-    case QSF_DIM_MIX_X:
-        return l->mix_rank + (l->mixer == QSF_MIXER_RWKV ? 0 : 2 * (uint64_t)l->mix_state);
+    case QSF_DIM_MIX_X: return l->mix_rank + (l->mixer == QSF_MIXER_RWKV ? 0 : 2 * (uint64_t)l->mix_state);
     case QSF_DIM_LERPS: return (uint64_t)hp->n_embd * (l->mix_gate ? 6 : 5);
     case QSF_DIM_MIX_RATE: return l->mix_rate;
     case QSF_DIM_MIX_FIRST: return l->mix_first;
@@ -268,6 +272,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer) && !layer->kv_latent;
     case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
     case QSF_WHEN_ALTUP:     return layer->altup;
+    case QSF_WHEN_MTP: case QSF_WHEN_MAY_MTP: return layer->mtp;
     case QSF_WHEN_ALTUP_BEGIN: return layer->altup_begin;
     case QSF_WHEN_ALTUP_END: return layer->altup_end;
     case QSF_WHEN_QUERIES:   return qsf_layer_attends(layer) && !layer->q_latent;
@@ -337,10 +342,11 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_RWKV_GATE: case QSF_WHEN_SHIFTED:
     case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA:
     case QSF_WHEN_PLAMO: case QSF_WHEN_MIX_GATE:
-    case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
+    case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END: case QSF_WHEN_MTP:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;
-    case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_MAY_EXPERTS: case QSF_WHEN_IT_IS: break;
+    case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_MAY_EXPERTS: case QSF_WHEN_IT_IS:
+    case QSF_WHEN_MAY_MTP: break;
     }
     return false;
 }

@@ -21,6 +21,7 @@ typedef enum qsf_dim {
     QSF_DIM_PREDICT, /* coefficients of a layer's predictions, ... */
     QSF_DIM_CORRECT, /* ... of its corrections */
     QSF_DIM_LAUREL,
+    QSF_DIM_EMBD_TWICE, /* two rows of the model's width, side by side */
     QSF_DIM_Q,    /* all heads' queries */
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
@@ -103,7 +104,9 @@ typedef enum qsf_when {
     QSF_WHEN_ALTUP, /* a row has several streams, ... */
     QSF_WHEN_ALTUP_BEGIN, /* ... and it is the first layer, ... */
     QSF_WHEN_ALTUP_END, /* ... the last one */
-    QSF_WHEN_MAY_LAYER /* ... and what may be there then */
+    QSF_WHEN_MAY_LAYER, /* ... and what may be there then */
+    QSF_WHEN_MTP, /* the layer is for multi-token prediction, ... */
+    QSF_WHEN_MAY_MTP /* ... and what may be there then */
 } qsf_when;
 
 /* The part of a model that a tensor belongs to. */
@@ -130,7 +133,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 122 };
+enum { QSF_N_ROLES = 126 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

@@ -180,8 +180,8 @@ fail:
     return st;
 }
 
-qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
-                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+static qsf_status source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                              bool vocab_only, bool mtp, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
 {
     qsf_source *s = *out = NULL;
     if ((uint32_t)i2s >= QSF_N_I2S_LAYOUTS) {
@@ -191,6 +191,7 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     qsf_status st = qsf_source_open_bare(p, path, custom, &s, err);
     if (st) return st;
     s->vocab_only = vocab_only;
+    s->mtp = mtp;
     s->i2s_layout = (uint8_t)i2s;
     if ((st = source_read_magic(s, err))) {
         qsf_source_close(s);
@@ -200,6 +201,20 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     *out = s;
     return QSF_OK;
 }
+
+qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+{
+    return source_open(p, path, custom, vocab_only, false, i2s, out, err);
+}
+
+#if !defined(QSF_NO_MTP)
+qsf_status qsf_source_open_mtp(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                               qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+{
+    return source_open(p, path, custom, false, true, i2s, out, err);
+}
+#endif
 
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err)
 {

@@ -45,6 +45,8 @@ typedef struct qsf_source {
     const char   *format;         /* "QSF", "GGUF" */
     char         *path;
     bool          vocab_only;     /* as asked: weights may be missing */
+    bool          mtp;            /* as asked: only the layer for multi-token prediction runs */
+    uint32_t      n_mtp;          /* layers for multi-token prediction in the file that could run */
     uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
     /* What the engine computes from; empty if vocab_only is set. */
@@ -109,6 +111,10 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
 /* The same, with a given layout for tensors of type I2_S; otherwise their sizes determine it. */
 qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                               bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
+/* The same of the layer for multi-token prediction, which is the last one of the source's layers:
+ * the others are described, but do not run. */
+qsf_status qsf_source_open_mtp(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                               qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
 /* As qsf_source_open, but nothing is read: the files only, for a reader of another kind of file. */
 qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                                 qsf_source **out, qsf_error *err);

@@ -116,6 +116,9 @@ typedef enum qsf_kind {
     QSF_K_ALTUP_PROJ, QSF_K_ALTUP_BACK_1, QSF_K_ALTUP_BACK_2, QSF_K_ALTUP_BACK_3,
     QSF_K_ALTUP_ROUTER, QSF_K_ALTUP_ROUTER_NORM, QSF_K_ALTUP_PREDICT, QSF_K_ALTUP_CORRECT,
     QSF_K_ALTUP_SCALE, QSF_K_LAUREL_L, QSF_K_LAUREL_R, QSF_K_LAUREL_POST_NORM,
+    /* of a layer for multi-token prediction: norms of the token's embedding and of the hidden state
+     * before it, the matrix that joins both, and the norm before its head */
+    QSF_K_MTP_EMBD_NORM, QSF_K_MTP_STATE_NORM, QSF_K_MTP_PROJ, QSF_K_MTP_NORM,
     QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

@@ -1,0 +1,258 @@
+/* Drafts by a layer for multi-token prediction, for tests/core/turn/mtp_test.py.
+ * SPDX-License-Identifier: MIT
+ *
+ *     mtp_lines MODEL logits N IDS     the logits after the prompt, then those of N guesses
+ *     mtp_lines MODEL turns DRAFT TEMPERATURE SEED MOST least|all IDS...
+ *         answers to prompts that share a sequence, one after another: a line of tokens each,
+ *         then how many guesses were made and right.  DRAFT 0: without the layer; least: the
+ *         model's layers stream
+ *     mtp_lines MODEL measured ...     the same; times decide how many guesses are made
+ *     mtp_lines MODEL errors OTHER     the messages of qsf_mtp_new
+ *     mtp_lines MODEL faults IDS       whatever fails once, nothing leaks; prints how many calls
+ *     IDS: numbers with commas */
+#include "fault_platform.h"
+#include "qsf.h"
+
+#include <stdio.h>
+
+enum { IDS = 512, N_CTX = 256, ROWS = 24 };
+
+typedef struct ids { int32_t at[IDS]; size_t n; } ids;
+
+static int failed(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    return 1;
+}
+
+static ids ids_of(const char *text)
+{
+    ids x = { .n = 0 };
+    for (char *end; *text && x.n < IDS; text = *end ? end + 1 : end)
+        x.at[x.n++] = (int32_t)strtol(text, &end, 10);
+    return x;
+}
+
+/* The model, or its layer. */
+static qsf_status open_context(const qsf_platform *p, const char *path, bool mtp, bool streams, qsf_model **m,
+                               qsf_context **c, qsf_error *err)
+{
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_options mo;
+    qsf_context_options co;
+    qsf_model_defaults(&mo);
+    qsf_context_defaults(&co);
+    mo.mtp = mtp;
+    mo.platform = p;
+    co.n_ctx = N_CTX;
+    co.n_seqs = 1;
+    co.n_batch = mtp ? ROWS : 16;       /* a prompt takes several batches */
+    co.n_logits = 1 + QSF_DRAFT_MOST;
+    co.n_threads = 1;
+    co.f32 = true;
+    co.ram_budget = streams;
+    qsf_status st = qsf_model_open(path, &mo, m, err);
+    if (!st && streams && qsf_context_plan(*m, &co, &plan, err) == QSF_E_BUDGET) co.ram_budget = plan.least;
+    if (st || (st = qsf_context_new(*m, &co, c, err))) return st;
+    qsf_context_get_plan(*c, &plan);
+    return streams && plan.resident ? QSF_E_BUDGET : QSF_OK;
+}
+
+static void print_logits(const float *logits, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) printf("%s%.7g", i ? "," : "", (double)logits[i]);
+    printf("\n");
+}
+
+static int32_t largest(const float *x, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return (int32_t)best;
+}
+
+static int run_logits(qsf_model *m, qsf_context *c, qsf_context *layer, size_t n, const ids *prompt)
+{
+    qsf_model_info info = { .size = sizeof info };
+    qsf_row rows[ROWS];
+    float states[ROWS][512];
+    qsf_model_get_info(m, &info);
+    if (info.n_embd > 512 || prompt->n > 16 || prompt->n < 2) return failed("logits", "a longer prompt");
+    qsf_hidden_ask(c, true);
+    qsf_hidden_ask(layer, true);
+    for (size_t i = 0; i < prompt->n; i++) rows[i] = (qsf_row){ 0, prompt->at[i], i + 1 == prompt->n };
+    if (qsf_compute(c, rows, prompt->n)) return failed("model", qsf_last_error(c));
+    print_logits(qsf_logits(c, 0), info.n_vocab);
+    size_t k = prompt->n;
+    for (size_t i = 0; i < k; i++) {
+        memcpy((float *)states + i * info.n_embd, qsf_hidden(c, i), info.n_embd * sizeof(float));
+        rows[i].token = i + 1 < k ? prompt->at[i + 1] : largest(qsf_logits(c, 0), info.n_vocab);
+    }
+    for (size_t i = 0; i < n; i++, k = 1) {
+        if (qsf_compute_from(layer, rows, k, (float *)states)) return failed("layer", qsf_last_error(layer));
+        print_logits(qsf_logits(layer, 0), info.n_vocab);
+        memcpy(states, qsf_hidden(layer, k - 1), info.n_embd * sizeof(float));
+        rows[0] = (qsf_row){ 0, largest(qsf_logits(layer, 0), info.n_vocab), true };
+    }
+    return 0;
+}
+
+static int run_turn(qsf_turn *t, qsf_sampler *s, const qsf_turn_options *o, const ids *prompt)
+{
+    qsf_turn_piece piece = { .size = sizeof piece };
+    qsf_turn_state state = { .size = sizeof state };
+    qsf_status st = qsf_turn_begin(t, prompt->at, prompt->n, s, o);
+    const char *between = "";
+    while (!st || st == QSF_PENDING) {
+        if ((st = qsf_turn_next(t, &piece)) == QSF_PENDING) {
+            st = qsf_turn_step(t, NULL);
+            continue;
+        }
+        if (st || piece.end) break;
+        printf("%s%d", between, (int)piece.token);
+        between = ",";
+    }
+    printf("\n");
+    qsf_turn_get_state(t, &state);
+    return st || state.end == QSF_TURN_FAILED ? failed("turn", qsf_turn_error(t)->text) : 0;
+}
+
+static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **args, int n, bool fixed)
+{
+    qsf_sampler_options so;
+    qsf_turn_options o;
+    qsf_error err = { 0 };
+    qsf_sampler *sampler = NULL;
+    qsf_turn *turn = NULL;
+    qsf_mtp *mtp = NULL;
+    qsf_turn_state state = { .size = sizeof state };
+    qsf_sampler_defaults(&so);
+    qsf_turn_defaults(&o);
+    o.draft = (uint32_t)atoi(args[0]);
+    so.temperature = (float)atof(args[1]);
+    so.seed = (uint64_t)atoi(args[2]);
+    o.max_tokens = atoi(args[3]);
+    o.ignore_end = true;
+    if (o.draft && qsf_mtp_new(c, layer, fixed, &mtp, &err)) return failed("qsf_mtp_new", err.text);
+    if (o.draft) o.guess = qsf_mtp_guess, o.guess_user = qsf_mtp_user(mtp, 0);
+    int code = qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err)
+        ? failed("turn", err.text) : 0;
+    for (int i = 5; i < n && !code; i++) {
+        const ids prompt = ids_of(args[i]);
+        code = run_turn(turn, sampler, &o, &prompt);
+        qsf_turn_get_state(turn, &state);
+    }
+    printf("%llu %llu\n", (unsigned long long)state.n_guessed, (unsigned long long)state.n_right);
+    if (mtp && *qsf_mtp_error(mtp)) code = failed("qsf_mtp_guess", qsf_mtp_error(mtp));
+    qsf_turn_free(turn);
+    qsf_sampler_free(sampler);
+    qsf_mtp_free(mtp);
+    return code;
+}
+
+static int run_errors(const char *path, const char *other)
+{
+    qsf_error err = { 0 };
+    qsf_model *m[3] = { NULL };
+    qsf_context *c[4] = { NULL };
+    qsf_context_options co;
+    qsf_mtp *mtp = NULL;
+    qsf_context_defaults(&co);
+    co.n_seqs = 2;
+    int code = open_context(NULL, path, false, false, &m[0], &c[0], &err) ||
+        open_context(NULL, path, true, false, &m[1], &c[1], &err) ||
+        open_context(NULL, other, true, false, &m[2], &c[2], &err) || qsf_context_new(m[0], &co, &c[3], &err)
+        ? failed("open", err.text) : 0;
+    const int pairs[4][2] = { { 0, 0 }, { 1, 1 }, { 0, 2 }, { 3, 1 } };
+    for (int i = 0; i < 4 && !code; i++) {
+        if (!qsf_mtp_new(c[pairs[i][0]], c[pairs[i][1]], true, &mtp, &err) || mtp)
+            code = failed("qsf_mtp_new", "no error");
+        printf("%d %s\n", (int)err.status, err.text);
+    }
+    if (!code && !qsf_mtp_new(c[0], c[1], true, &mtp, &err))
+        printf("%d\n", qsf_mtp_user(mtp, 0) && !qsf_mtp_user(mtp, 1) && !qsf_mtp_user(mtp, -1));
+    qsf_mtp_free(mtp);
+    qsf_mtp_free(NULL);
+    for (int i = 0; i < 4; i++) qsf_context_free(c[i]);
+    for (int i = 0; i < 3; i++) qsf_model_close(m[i]);
+    return code;
+}
+
+/* One answer with a platform's fault; 1: a call failed. */
+static int run_faulty(const qsf_platform *p, const char *path, const ids *prompt)
+{
+    qsf_error err = { 0 };
+    qsf_model *m = NULL, *part = NULL;
+    qsf_context *c = NULL, *layer = NULL;
+    qsf_mtp *mtp = NULL;
+    qsf_turn *turn = NULL;
+    qsf_sampler *sampler = NULL;
+    qsf_sampler_options so;
+    qsf_turn_options o;
+    qsf_turn_defaults(&o);
+    qsf_sampler_defaults(&so);
+    so.temperature = 0;
+    o.draft = 3;
+    o.max_tokens = 6;
+    bool bad = open_context(p, path, false, false, &m, &c, &err) ||
+        open_context(p, path, true, false, &part, &layer, &err) || qsf_mtp_new(c, layer, true, &mtp, &err) ||
+        qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err);
+    if (!bad) {
+        o.guess = qsf_mtp_guess;
+        o.guess_user = qsf_mtp_user(mtp, 0);
+        bad = run_turn(turn, sampler, &o, prompt) || *qsf_mtp_error(mtp);
+    }
+    qsf_turn_free(turn);
+    qsf_sampler_free(sampler);
+    qsf_mtp_free(mtp);
+    qsf_context_free(layer);
+    qsf_model_close(part);
+    qsf_context_free(c);
+    qsf_model_close(m);
+    return bad;
+}
+
+static int run_faults(const char *path, const char *text)
+{
+    const ids prompt = ids_of(text);
+    fault_platform fp;
+    for (uint64_t n = 1;; n++) {
+        fault_init_over(&fp, qsf_platform_native());
+        fp.fail_at = n;
+        const int bad = run_faulty(&fp.table, path, &prompt);
+        if (fp.bytes || fp.files || fp.reads) return failed("faults", "something leaks");
+        if (fp.calls >= n) continue;
+        printf("%llu\n", (unsigned long long)n);
+        return bad;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) return failed("mtp_lines", "see its source");
+    if (!strcmp(argv[2], "errors")) return run_errors(argv[1], argv[3]);
+    if (!strcmp(argv[2], "faults")) return run_faults(argv[1], argv[3]);
+    qsf_error err = { 0 };
+    qsf_model *m = NULL, *part = NULL;
+    qsf_context *c = NULL, *layer = NULL;
+    const bool logits = argc == 5 && !strcmp(argv[2], "logits"), measured = !strcmp(argv[2], "measured");
+    if (!logits && (argc < 9 || (strcmp(argv[2], "turns") && !measured)))
+        return failed("mtp_lines", "see its source");
+    const bool without = !logits && !strcmp(argv[3], "0");
+    const bool streams = !logits && !strcmp(argv[7], "least");
+    int code = open_context(NULL, argv[1], false, streams, &m, &c, &err) ||
+        (!without && open_context(NULL, argv[1], true, false, &part, &layer, &err))
+        ? failed("open", err.text) : 0;
+    if (!code && logits) {
+        const ids prompt = ids_of(argv[4]);
+        code = run_logits(m, c, layer, (size_t)atoi(argv[3]), &prompt);
+    } else if (!code) {
+        code = run_turns(m, c, layer, argv + 3, argc - 3, !measured);
+    }
+    qsf_context_free(layer);
+    qsf_model_close(part);
+    qsf_context_free(c);
+    qsf_model_close(m);
+    return code;
+}

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Drafts by layers for multi-token prediction: random models whose logits numpy computes as well, and models
+whose drafts are mostly right; drafts change no token.
+SPDX-License-Identifier: MIT
+
+    mtp_test.py MTP_LINES QSF_RUN QSF_CONVERT
+"""
+import pathlib, subprocess, sys, tempfile
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "parity"))
+import make_tiny                                            # noqa: E402
+import reference                                            # noqa: E402
+
+lines, program, convert = sys.argv[1:]
+F = np.float32
+PROMPT = [95, 192, 157, 249, 266, 13, 234, 273, 169]
+
+
+class Writer(make_tiny.Writer):
+    """own: the layer has its own embedding and head.  near: 0: random; else how far the model is from one
+    whose next token depends on the last one alone, which its layer then predicts."""
+    def guessing_layer(self, i):
+        super().guessing_layer(i)
+        if self.m.get("own"):
+            self.matrix(f"blk.{i}.nextn.embed_tokens.weight", self.n_vocab, self.m["n_embd"], 1.0)
+            self.matrix(f"blk.{i}.nextn.shared_head_head.weight", self.n_vocab, self.m["n_embd"], 1.0)
+
+    def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
+        near = self.m.get("near")
+        if near and name.endswith("nextn.eh_proj.weight"):
+            x = np.concatenate([np.eye(rows), np.zeros((rows, rows))], axis=1).astype(F)
+            return self.w.add_tensor(name, x)
+        if near and any(part in name for part in ("attn_output", "ffn_down", "ssm_out")): gain *= near
+        return super().matrix(name, rows, cols, gain, kind, dead, n)
+
+    def vector(self, name, n, mean, std, each=None):
+        if self.m.get("near") and name.endswith(("norm.weight", "norm")) and n == self.m["n_embd"] and \
+                not name.endswith(("attn_norm.weight", "attention_norm.weight")):
+            mean, std = (1, 0) if "nextn" in name and "shared" not in name else (2.5, 0)
+        return super().vector(name, n, mean, std, each)
+
+
+def write(folder, name, **more):
+    m = {**make_tiny.models()[name], **more}
+    path = folder / ("-".join([name, *map(str, more)]) + ".gguf")
+    Writer(path, m).write()
+    return path
+
+
+class Model(reference.Model):
+    """The published code's arithmetic: the layer's input is eh_proj of the token's embedding and of the
+    hidden state after the final norm, each normed; what its own norm gives is the next row's hidden state."""
+    def chain(self, ids, n):
+        x = self.w("token_embd.weight")[np.asarray(ids)]
+        for i in range(self.n_layers): x = self.layer(x, i, 512)
+        states = self.norm(x, "output_norm")
+        head = "output" if "output.weight" in self.tensors else "token_embd"
+        logits = [self.linear(states[-1:], head)[0]]
+        b = f"blk.{self.n_layers}.nextn."
+        def has(name): return f"{b}{name}.weight" in self.tensors
+        embd = self.w((b + "embed_tokens" if has("embed_tokens") else "token_embd") + ".weight")
+        head = b + "shared_head_head" if has("shared_head_head") else head
+        tokens = list(ids[1:])
+        for _ in range(n):
+            tokens.append(int(np.argmax(logits[-1])))
+            both = self.norm(embd[tokens], b + "enorm"), self.norm(states, b + "hnorm")
+            both = np.concatenate(both, axis=1)
+            y = self.layer(self.linear(both, b + "eh_proj"), self.n_layers, 512)
+            y = self.norm(y, b + "shared_head_norm" if has("shared_head_norm") else "output_norm")
+            logits.append(self.linear(y[-1:], head)[0])
+            states = np.concatenate([states, y[-1:]])
+        return logits
+
+
+def run(*args, code=0, tool=None):
+    r = subprocess.run([tool or lines, *map(str, args)], capture_output=True, text=True,
+                       stdin=subprocess.DEVNULL)
+    assert r.returncode == code, (args, r.stdout[-500:], r.stderr[-2000:])
+    return r.stdout.split("\n")[:-1] if not code else r.stderr
+
+
+def joined(ids): return ",".join(map(str, ids))
+
+
+def check_logits(path):
+    got = [np.array(line.split(","), F) for line in run(path, "logits", 3, joined(PROMPT))]
+    for i, (mine, numpy) in enumerate(zip(got, Model(path).chain(PROMPT, 3))):
+        far = np.abs(mine - numpy).max() / np.abs(numpy).max()
+        assert far < 1e-4, (path.name, i, far)
+    assert len(got) == 4
+
+
+def check_turns(path, least):
+    """Several prompts in one sequence: the second continues, the third differs early, the fourth is long."""
+    prompts = [joined(PROMPT), joined(PROMPT + [1, 2, 3]), joined(PROMPT[:4] + [9, 8]), joined(range(90))]
+    right = 0
+    for temperature, seed in ((0, 1), (0.9, 2), (0.9, 3)):
+        plain = run(path, "turns", 0, temperature, seed, 24, "all", *prompts)[:-1]
+        for how, draft in (("turns", 1), ("turns", 3), ("turns", 7), ("measured", 7)):
+            *tokens, count = run(path, how, draft, temperature, seed, 24, "all", *prompts)
+            assert tokens == plain, (path.name, how, draft, temperature, seed)
+            if how == "turns": right += int(count.split()[1])
+    assert right >= least, (path.name, right)
+
+
+def check_streams(path):
+    """One read of the weights serves several tokens."""
+    plain = run(path, "turns", 0, 0, 1, 24, "all", joined(PROMPT))[:-1]
+    *tokens, count = run(path, "turns", 3, 0, 1, 24, "least", joined(PROMPT))
+    assert tokens == plain and int(count.split()[1]) > 4, (tokens, plain, count)
+
+
+def check_program(path):
+    """qsf-run says how many were right; --draft N fixes the number, --draft 0 turns them off."""
+    base = [path, "--raw", "-p", "abcd efg", "-n", "40", "--ignore-eos", "--temp", "0", "-v", "--f32"]
+    def answer(*more):
+        r = subprocess.run([program, *map(str, base), *more], capture_output=True, text=True)
+        assert r.returncode == 0, r.stderr
+        return r.stdout, r.stderr
+    plain = answer("--draft", "0")[0]
+    for more in [], ["--draft", "3"], ["--draft", "0"]:
+        out, err = answer("--draft-mtp", *more)
+        assert out == plain, (more, out, plain)
+        if more: assert ("draft tokens accepted" in err) == (more[1] != "0"), err
+    texts = []
+    for more in [], ["--draft-mtp", "--draft", "3"]:    # the layer knows nothing of what a session loads
+        saved = path.with_suffix(f".session{len(more)}")
+        texts.append([answer("--session", str(saved), *more)[0] for _ in range(2)])
+        if more: assert "draft tokens accepted" in answer("--session", str(saved), *more)[1]
+    assert texts[0] == texts[1], texts
+
+
+def check_errors(folder):
+    def refused(path, text, code=3):
+        err = run(path, "-p", "x", "-n", "1", "--draft-mtp", tool=program, code=code)
+        assert text in err, err
+        if code == 3: run(path, "--raw", "-p", "x", "-n", "1", "--draft", "0", tool=program)
+    class Odd(Writer):
+        def matrix(self, name, rows, cols, *more, **also):
+            if name.endswith("eh_proj.weight"):
+                if self.m["odd"] == "none": return
+                cols -= 8 * (self.m["odd"] == "narrow")
+            super().matrix(name, rows, cols, *more, **also)
+        def vector(self, name, n, *more, **also):
+            if name.endswith("nextn.hnorm.weight") and self.m["odd"] == "short": n -= 4
+            if not (name.endswith("nextn.enorm.weight") and self.m["odd"] == "bare"):
+                super().vector(name, n, *more, **also)
+    for odd, text in (("none", "made without their weights"), ("narrow", "is 72 x 136, expected 72 x 144"),
+                      ("short", "expected 1 x 72"), ("bare", 'nextn.enorm.weight" (1 x 72) is missing')):
+        path = folder / f"odd-{odd}.gguf"
+        Odd(path, {**make_tiny.models()["glm4moe"], "odd": odd}).write()
+        refused(path, text)
+    refused(write(folder, "qwen3"), "has no layer for multi-token prediction")
+    m = make_tiny.models()["bailingmoe2"]
+    other = write(folder, "bailingmoe2", nextn=1, kv={**m["kv"], "nextn_predict_layers": 1})
+    refused(other, "layers for multi-token prediction of bailingmoe2")
+    cut = folder / "cut.gguf"
+    cut.write_bytes(write(folder, "glm4moe", seed=7).read_bytes()[:-20000])
+    assert "cut.gguf: tensor" in run(cut, "-p", "x", "--draft-mtp", tool=program, code=3)
+    path = write(folder, "glm4moe", seed=8)
+    run("-q", path, folder / "as.qsf", tool=convert)
+    refused(folder / "as.qsf", "QSF files have no layer for multi-token prediction")
+    assert "give one of them" in run(path, "-p", "x", "--draft-mtp", "--draft-model", path, tool=program,
+                                     code=2)
+    assert "layer for multi-token prediction needs at least" in run(
+        path, "-p", "x", "--draft-mtp", "--ram-budget", 1, tool=program, code=4)
+
+
+def check_library(path, other):
+    text = run(path, "errors", other)
+    want = "was not opened with its layer", "only layers", "open the same file twice", "only 1"
+    assert len(text) == 5 and all(w in line for w, line in zip(want, text)) and text[4] == "1", text
+    assert int(run(path, "faults", joined(PROMPT))[-1]) > 40
+
+
+def families():
+    m = make_tiny.models()
+    yield "glm4moe", {}
+    yield "qwen35-nextn", {}
+    for name, kinds in ("qwen3next", "ddada"), ("qwen35moe", "ddada"), ("deepseek2", "llll"):
+        yield name, dict(nextn=1, kinds=kinds, kv={**m[name]["kv"], "nextn_predict_layers": 1})
+
+
+with tempfile.TemporaryDirectory() as work:
+    work = pathlib.Path(work)
+    for name, more in families():
+        path = write(work, name, **more)
+        check_logits(path)
+        check_turns(path, 0)
+        near = write(work, name, near=0.003, **more)
+        check_logits(near)
+        check_turns(near, 30)
+    check_logits(write(work, "glm4moe", own=True))
+    for name in "glm4moe", "qwen35-nextn":
+        check_logits(write(work, name, own=True, tied=True))
+        check_streams(work / f"{name}-near.gguf")
+    check_library(work / "glm4moe.gguf", work / "qwen35-nextn.gguf")
+    check_program(work / "glm4moe-near.gguf")
+    check_errors(work)
+print("ok")
