@@ -67,10 +67,11 @@ http_server *http_server_new(struct event_base *base, const http_limits *l, cons
 void http_server_free(http_server *s);                       /* takes NULL; ends all connections */
 /* Whether a host is a socket's path: it contains a slash or ends with ".sock". */
 bool http_is_path(const char *host);
-/* Binds host and port (0: any free port; *port is set to it) without accepting connections yet.
- * NULL: done; else why not. */
+/* Binds host and port (0: any free port; *port is set to it).  Clients can connect; their
+ * connections wait until http_listen accepts them.  NULL: done; else why not. */
 const char *http_bind(http_server *s, const char *host, int *port);
-/* Listens on the addresses of http_bind, or on the socket fd >= 0.  NULL: done; else why not. */
+/* Accepts connections to the addresses of http_bind, or to the listening socket fd >= 0.  NULL:
+ * done; else why not. */
 const char *http_listen(http_server *s, int fd);
 /* Closes idle connections, and busy ones after their answers.  A new connection gets one answer. */
 void http_server_drain(http_server *s);

@@ -16,7 +16,9 @@
 #  include <unistd.h>
 #endif
 
-/* Creates and binds a socket, without listening. */
+enum { LISTEN_BACKLOG = 1024 };
+
+/* Creates a socket on which clients' connections wait in the system's queue until http_listen. */
 static bool bind_to(http_server *s, int family, struct sockaddr *at, socklen_t len)
 {
     const evutil_socket_t fd = (evutil_socket_t)socket(family, SOCK_STREAM, 0);
@@ -24,7 +26,7 @@ static bool bind_to(http_server *s, int family, struct sockaddr *at, socklen_t l
     if (family == AF_INET || family == AF_INET6) evutil_make_listen_socket_reuseable(fd);
     evutil_make_socket_nonblocking(fd);
     evutil_make_socket_closeonexec(fd);
-    if (bind(fd, at, len)) {
+    if (bind(fd, at, len) || listen(fd, LISTEN_BACKLOG)) {
         const int error = EVUTIL_SOCKET_ERROR();
         evutil_closesocket(fd);
         EVUTIL_SET_SOCKET_ERROR(error);
@@ -108,7 +110,7 @@ const char *http_listen(http_server *s, int fd)
         return listen_on(s, fd, 0, 0) ? NULL : "the socket that was passed is not listening";
     }
     while (s->n_bound) {
-        if (!listen_on(s, s->bound[s->n_bound - 1], LEV_OPT_CLOSE_ON_FREE, 1024))
+        if (!listen_on(s, s->bound[s->n_bound - 1], LEV_OPT_CLOSE_ON_FREE, LISTEN_BACKLOG))
             return evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
         s->n_bound--;
     }

@@ -16,7 +16,7 @@ struct http_server {
     http_handlers handlers;
     struct evconnlistener *listeners[MOST_LISTENERS];
     unsigned      n_listeners;
-    evutil_socket_t bound[MOST_LISTENERS];  /* bound, not listening yet */
+    evutil_socket_t bound[MOST_LISTENERS];  /* bound, connections wait there */
     unsigned      n_bound;
     const char   *path;                     /* of the UNIX socket; NULL: none */
     http_conn    *conns;

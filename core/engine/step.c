@@ -144,8 +144,12 @@ qsf_status qsf_batch_begin_from(qsf_context *c, const qsf_row *rows, size_t n, c
 static qsf_status step_fetch(qsf_context *c, bool wait, qsf_stage_work *need)
 {
     const qsf_stage stage = c->now.stage;
-    if (stage.kind == QSF_STAGE_EMBEDDING)
-        return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
+    if (stage.kind == QSF_STAGE_EMBEDDING) {
+        const qsf_status st = qsf_embedding_fetch(&c->embedding, &c->batch, false, &need->w, &c->error);
+        if (st != QSF_PENDING || !wait) return st;
+        if (!c->embedding.streamed) qsf_layers_ahead(&c->fetch, c->hp->n_layers - 1);
+        return qsf_embedding_fetch(&c->embedding, &c->batch, true, &need->w, &c->error);
+    }
     if (stage.kind == QSF_STAGE_HEAD && !c->batch.n_asked)
         return qsf_head_stream_norm(&c->head_stream, wait, &need->head.final, &c->error);
     if (stage.kind == QSF_STAGE_HEAD)
@@ -269,7 +273,8 @@ static qsf_status begin_layer(qsf_context *c, uint32_t layer)
     if (st) return st;
     if (!chooses) qsf_layers_ahead(&c->fetch, layer);
     qsf_lora_ahead(&c->lora, layer, c->hp->n_layers, c->batch.n_asked > 0);
-    if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
+    if (2 * layer >= c->hp->n_layers && c->batch.n_asked)
+        qsf_head_stream_ahead(&c->head_stream, layer + 2 >= c->hp->n_layers);
     return QSF_OK;
 }
 

@@ -208,9 +208,23 @@ qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, cons
     return p;
 }
 
-void qsf_head_stream_ahead(qsf_head_stream *h)
+/* The units of a head that stays in memory, if they are not there yet. */
+static void units_ahead(const qsf_head_stream *h)
 {
-    if (!h->streamed) return;
+    const qsf_source *s = h->fetch->source;
+    const qsf_unit_id units[2] = { s->hp.tied ? h->place.unit : qsf_id_final(), qsf_id_final() };
+    for (uint32_t i = 0; i < 2; i++) {
+        qsf_want want = qsf_want_unit(s, units[i]);
+        want.ahead = true;
+        if (qsf_unit_staged(s, qsf_source_unit(s, units[i]))) continue;   /* layers need the buffers */
+        (void)qsf_fetch_start(h->fetch, &h->fetch->units, &want, NULL);
+    }
+}
+
+void qsf_head_stream_ahead(qsf_head_stream *h, bool last)
+{
+    if (!h->streamed) units_ahead(h);
+    if (!h->streamed || !last) return;
     for (uint32_t part = 0; part < QSF_MIN(h->n_parts, QSF_PARTS_AHEAD); part++)
         (void)part_start(h, part, NULL);
 }

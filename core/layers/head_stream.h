@@ -42,8 +42,9 @@ qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, q
                                  qsf_error *err);
 /* After a fetch. */
 qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, const qsf_head_units *units);
-/* Begins to read the first parts, while the last layers are computed. */
-void       qsf_head_stream_ahead(qsf_head_stream *h);
+/* Begins to read the head while layers are computed: all of it if it stays in memory; of one that
+ * streams the first parts, during the last layers. */
+void       qsf_head_stream_ahead(qsf_head_stream *h, bool last);
 /* `part` was computed: begins to read what comes after the others. */
 void       qsf_head_stream_next(qsf_head_stream *h, uint32_t part);
 

@@ -35,7 +35,8 @@ native_request *qsf_native_request_take(native_requests *p, const native_reader 
         r->older = p->newest;
         p->newest = r;
     }
-    *r = (native_request){ { .reader = reader }, state, NULL, r->older, at, dst, len, NATIVE_QUEUED, QSF_OK };
+    *r = (native_request){ { .reader = reader }, state, NULL, r->older, at, dst, len, NATIVE_QUEUED, QSF_OK,
+                            NULL, 0 };
     return r;
 }
 

@@ -20,6 +20,8 @@ typedef struct native_request {
     size_t       len;                      /* still missing */
     native_stage stage;
     qsf_status   st;                       /* the result, when done */
+    struct native_request *whole;          /* the request that it is a part of; NULL: none */
+    unsigned     parts;                    /* of it that are missing besides its own bytes */
 } native_request;
 
 /* The caller's lock protects it. */

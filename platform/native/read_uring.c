@@ -17,6 +17,10 @@
 #define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
 /* longer ones go to a thread of the kernel: cached bytes are copied while sending */
 #define URING_INLINE ((size_t)64 << 10)
+/* at least this long: in parts, for several threads of the kernel, which copy cached bytes
+ * sooner */
+#define URING_LONG ((size_t)16 << 20)
+#define URING_PARTS 4
 
 typedef struct uring_state {
     int             fd;
@@ -31,10 +35,14 @@ typedef struct uring_state {
     native_requests requests;
 } uring_state;
 
-static void uring_finish(native_request *r, qsf_status st)
+/* A request, or a part of one, is over. */
+static void uring_finish(uring_state *s, native_request *r, qsf_status st)
 {
-    r->st = st;
-    r->stage = NATIVE_DONE;
+    native_request *whole = r->whole ? r->whole : r;
+    if (st) whole->st = st;
+    if (whole != r) (void)qsf_native_request_give(&s->requests, r);
+    if (whole->parts) whole->parts--;
+    else whole->stage = NATIVE_DONE;
 }
 
 /* Sends what the request still misses, or lets it wait until another one is done. */
@@ -57,7 +65,24 @@ static void uring_send(uring_state *s, native_request *r)
     }
     io_uring_prep_nop(sqe);                /* it stays in the ring and must not touch dst later */
     io_uring_sqe_set_data(sqe, NULL);
-    uring_finish(r, QSF_E_IO);
+    uring_finish(s, r, QSF_E_IO);
+}
+
+/* Sends a long request in parts, in the order of the file. */
+static void uring_send_parts(uring_state *s, native_request *r)
+{
+    native_request *parts[URING_PARTS] = { r };
+    const size_t each = r->len / URING_PARTS, len = r->len;
+    for (unsigned i = URING_PARTS - 1; i; i--) {
+        parts[i] = qsf_native_request_take(&s->requests, &qsf_native_reader_uring, s, r->at + i * each,
+                                           r->dst + i * each, i + 1 < URING_PARTS ? each : len - i * each);
+        if (!parts[i]) break;                  /* what comes before it stays whole */
+        parts[i]->whole = r;
+        r->parts++;
+        r->len = i * each;
+    }
+    for (unsigned i = 0; i < URING_PARTS; i++)
+        if (parts[i]) uring_send(s, parts[i]);
 }
 
 /* A part has arrived: the read is complete, the file ended, or the rest is requested. */
@@ -66,14 +91,14 @@ static void uring_part(uring_state *s, native_request *r, int n)
     s->in_flight--;
     if (n == -EINTR || n == -EAGAIN) n = 0;
     else if (n <= 0) {
-        uring_finish(r, QSF_E_IO);
+        uring_finish(s, r, QSF_E_IO);
         return;
     }
     r->at += (uint64_t)n;
     r->dst += n;
     r->len -= (size_t)n;
     if (r->len) uring_send(s, r);
-    else uring_finish(r, QSF_OK);
+    else uring_finish(s, r, QSF_OK);
 }
 
 /* Takes what has come. */
@@ -133,8 +158,9 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     pthread_mutex_lock(&s->lock);
     native_request *r = qsf_native_request_take(&s->requests, &qsf_native_reader_uring, s, at, dst, len);
     if (r) {
-        if (len) uring_send(s, r);
-        else uring_finish(r, QSF_OK);
+        if (len >= URING_LONG && !s->direct) uring_send_parts(s, r);
+        else if (len) uring_send(s, r);
+        else uring_finish(s, r, QSF_OK);
         *out = &r->base;
     } else {
         st = QSF_E_MEMORY;
@@ -190,4 +216,6 @@ const native_reader qsf_native_reader_uring = { "io_uring", uring_open, uring_cl
 #undef URING_DEPTH
 #undef URING_CHUNK
 #undef URING_INLINE
+#undef URING_LONG
+#undef URING_PARTS
 #endif

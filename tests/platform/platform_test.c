@@ -407,6 +407,39 @@ TEST(every_way_reads_every_part)
     os->mem_free(os->user, mem, LEN + 4096);
 }
 
+/* Those that io_uring gives to several threads of the system. */
+TEST(long_reads_are_whole)
+{
+    enum { LEN = (18 << 20) + 5, READS = 6 };
+    uint8_t *mem[READS];
+    CHECK_EQ(write_known(path, LEN, true), QSF_OK);
+    for (int i = 0; i < READS; i++) CHECK((mem[i] = os->mem_alloc(os->user, LEN + 1)) != NULL);
+    for (int way = 0; way < 4; way++) {
+        qsf_file *f;
+        qsf_read *r[READS];
+        qsf_status begun[READS];
+        const char *how = NULL;
+        CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+        if (read_by(f, (qsf_io)way, false, &how)) {
+            for (uint64_t i = 0; i < READS; i++) {
+                memset(mem[i], 0xee, LEN + 1);
+                begun[i] = os->read_start(os->user, f, i, mem[i], LEN - i + i / (READS - 1), &r[i]);
+            }
+            for (uint64_t i = READS; i-- > 0;) {
+                qsf_status st = begun[i];
+                if (!st && i % 2) while ((st = os->read_poll(os->user, r[i])) == QSF_PENDING) continue;
+                else if (!st) st = os->read_wait(os->user, r[i]);
+                CHECK_EQ(st, i == READS - 1 ? QSF_E_IO : QSF_OK);     /* past the end by a byte */
+                CHECK((st || known(mem[i], i, LEN - i)) && mem[i][LEN] == 0xee);
+            }
+            CHECK_EQ(read_now(f, LEN - 64, mem[0], 64), QSF_OK);
+            CHECK_EQ(os->read_start(os->user, f, 0, mem[0], LEN, &r[0]), QSF_OK);
+        }
+        os->close(os->user, f);                                 /* ends what runs */
+    }
+    for (int i = 0; i < READS; i++) os->mem_free(os->user, mem[i], LEN + 1);
+}
+
 /* Pages that a mapping brought in, and those around them, do not stay the process's: a budget would
  * be passed with rows from all over the file. */
 TEST(rows_from_a_mapping_leave_no_pages_behind)
@@ -544,6 +577,7 @@ int main(int argc, char **argv)
     RUN(a_link_stays_a_link);
 #endif
     RUN(every_way_reads_every_part);
+    RUN(long_reads_are_whole);
     RUN(rows_from_a_mapping_leave_no_pages_behind);
     RUN(memory_is_zeroed_and_aligned);
     RUN(too_much_memory_is_null);
