@@ -70,16 +70,17 @@ export class Conversations {
     this.#fill();
     return this.#all.length;
   }
-  /** Keeps a conversation that has changed. */
-  async keep(conversation) {
+  /** Keeps a conversation that has changed; the lists, also those of other tabs, show it if the
+   * change is whole. */
+  async keep(conversation, isWhole = true) {
     if (this.#gone.has(conversation.id)) return;        // deleted while its answer was on its way
     if (conversation === this.#chat.conversation) shown.set(conversation.id);
     try {
-      await this.#archive.put(conversation);
+      await this.#archive.put(conversation, isWhole);
     } catch (error) {
       this.#hooks.complain(t('The conversation could not be kept'), error, {[t('Close')]() {}});
     }
-    await this.draw();
+    if (isWhole) await this.draw();
   }
   async draw() {
     this.#all = await this.#archive.all();

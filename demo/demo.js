@@ -70,7 +70,7 @@ const chat = new Chat($('talk'), settings, {
     if (!engine.failed(error))
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
-  changed(conversation) { void conversations.keep(conversation); },
+  changed(conversation, isEnd) { void conversations.keep(conversation, isEnd); },
   options(used) {
     return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
       const result = toolbox.useTool(call);

@@ -195,6 +195,32 @@ test('a conversation that is deleted while it is answered stays deleted', async 
   assert.equal(await last(page), '[another]');
 });
 
+test('an answer that was growing when the page was left is kept as far as it was', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.fill('#text', 'say and wait: one two three');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.assistant')?.textContent.includes('three'),
+    undefined, SLOW);
+  // only what is stored counts, as if the browser were killed
+  const stored = () => page.evaluate(() => new Promise(resolve => {
+    indexedDB.open('qsf conversations').onsuccess = ({target: {result: database}}) => {
+      const all = database.transaction('conversations').objectStore('conversations').getAll();
+      all.onsuccess = () => {
+        database.close();
+        const {role, content} = all.result[0].nodes.at(-1);
+        resolve(role === 'assistant' ? content : '');
+      };
+    };
+  }));
+  for (const end = Date.now() + SLOW.timeout; !(await stored()).includes('three') && Date.now() < end;)
+    await page.waitForTimeout(100);
+  await page.reload();
+  await begin(page);
+  assert.match(await last(page), /one two three/);
+  assert.match(await page.textContent('.ended'), /stopped/);
+});
+
 test('reasoning is folded, also later', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
