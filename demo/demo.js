@@ -42,7 +42,8 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], name => en
 
 const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
   ?? $('hint-')).textContent;
-const described = error => [make('p', {textContent: t(error.message)}),
+const capital = text => text.replace(/^[a-z](?=[a-z]* )/, first => first.toUpperCase());     // not addresses
+const described = error => [make('p', {textContent: capital(t(error.message))}),
   make('p', {className: 'small', textContent: hint(error)})];
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */

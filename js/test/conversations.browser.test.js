@@ -178,6 +178,23 @@ test('questions are edited, answers come again, and all versions stay', async t 
   await shot(page, 'versions');
 });
 
+test('each tab goes on with its own branch', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await ask(page, 'first');
+  const other = await tab.open();
+  await begin(other);
+  await other.click('#conversations .open');
+  await ask(page, 'here');
+  await ask(other, 'there');
+  await page.reload();
+  await begin(page);
+  assert.equal(await last(page), '[first | [first] | here]');
+  assert.match(await page.textContent('.turn:last-child .versions'), /of 2/);
+  await page.click('.turn:last-child .versions button:enabled');
+  assert.equal(await last(page), '[first | [first] | there]');
+});
+
 test('a conversation that is deleted while it is answered stays deleted', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
