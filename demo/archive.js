@@ -63,15 +63,15 @@ export class Archive {
     return await this.#database() ? this.#run('readonly', store => settled(store.get(id)))
       : this.#memory.get(id);
   }
-  /** What another tab has added meanwhile stays. */
-  async put(conversation) {
+  /** What another tab has added meanwhile stays. tells: whether other tabs are told. */
+  async put(conversation, tells = true) {
     const copy = structuredClone(conversation);         // answers grow meanwhile
     if (await this.#database())
       await this.#run('readwrite', async store => {
         store.put(merge(await settled(store.get(copy.id)), copy));
       });
     else this.#memory.set(copy.id, copy);
-    this.#tell();
+    if (tells) this.#tell();
   }
   async delete(id) {
     this.#memory.delete(id);

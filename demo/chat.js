@@ -12,6 +12,7 @@ import {append, choose, messagesFor, newConversation, path, seen, siblings, trim
 
 const ENDS = {length: 'maximum length reached', full: 'the memory for this conversation is full',
   stopped: 'stopped'};
+const KEEP_MS = 1000;
 const NO_ROOM = ['FULL', 'LONG'];       /* codes of errors: the prompt is longer than the context */
 
 const act = (name, label, sign) => {
@@ -24,9 +25,9 @@ export class Chat {
   #talk; #model; #sequences; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
   #rest = new AbortController();        // ends what is done while nothing is asked
 
-  /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation),
-   * figures(text), options(used): more options of chat(), which tell used() of a tool's call,
-   * aloud(text, ended): reads an answer, if the browser can */
+  /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation, isEnd):
+   * isEnd is false while an answer grows, figures(text), options(used): more options of chat(),
+   * which tell used() of a tool's call, aloud(text, ended): reads an answer, if the browser can */
   constructor(talk, settings, hooks) {
     this.#talk = talk;
     this.#settings = settings;
@@ -106,7 +107,7 @@ export class Chat {
   }
   #drawReply(turn, question) {
     const raw = question.role === 'text',
-      body = make('div', {className: raw ? 'assistant continued' : 'assistant'}),
+      body = make('div', {className: raw ? 'assistant continued' : 'assistant', dir: 'auto'}),
       foot = make('footer', {}, make('span', {className: 'ended'}));
     turn.node.append(make('h2', {className: 'hidden', textContent: t('Answer')}), body, foot);
     return {body, foot};
@@ -164,13 +165,16 @@ export class Chat {
     const drawn = () => { if (follow) scroller.scrollTop = scroller.scrollHeight; };
     const drawing = new Drawing(body, raw, drawn), reasoning = new Reasoning(body, drawn), pace = new Pace();
     let failure, usage;
-    const keep = () => {
+    const keep = isEnd => {
       answer.content = drawing.text;
       if (reasoning.text) answer.reasoning = reasoning.text;
-      this.#hooks.changed(conversation);
+      this.#hooks.changed(conversation, isEnd);
     };
-    const hidden = () => { if (document.hidden) keep(); };      // the page may not come back
-    document.addEventListener('visibilitychange', hidden);
+    // a page that is left or killed has no time to keep anything
+    const keeping = setInterval(() => {
+      answer.end = 'stopped';
+      if (drawing.text !== answer.content) keep(false);
+    }, KEEP_MS);
     const used = call => {
       (answer.calls ??= []).push(call);
       drawCall(body, call);
@@ -201,14 +205,15 @@ export class Chat {
       else failure = error;
     }
     removeEventListener('scroll', near);
-    document.removeEventListener('visibilitychange', hidden);
+    clearInterval(keeping);
+    if (failure) delete answer.end;
     drawing.flush();
     reasoning.end();
     if (failure && !drawing.text && !answer.calls) {    // nothing came: the question waits for an answer
       conversation.nodes.splice(conversation.nodes.indexOf(answer), 1);
       conversation.leaf = question.id;
     }
-    keep();
+    keep(true);
     this.#hooks.figures(pace.text);
     // another conversation or another model, meanwhile
     const replaced = this.#stop !== stop || !article.isConnected;

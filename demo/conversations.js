@@ -4,9 +4,12 @@ import {Archive} from './archive.js';
 import {$, announce, button, make, on, remembered} from './dom.js';
 import {icon} from './icons.js';
 import {t} from './strings.js';
-import {fromJson, matches, newId, toJson, toMarkdown} from './thread.js';
+import {choose, fromJson, matches, newId, path, toJson, toMarkdown} from './thread.js';
 
-const shown = remembered('sessionStorage', 'qsf-conversation');         /* the id of what this tab shows */
+/* What this tab shows: a conversation's id and that of its last message. Another tab may show
+ * another branch. */
+const shown = remembered('sessionStorage', 'qsf-conversation');
+const remember = ({id, leaf}) => shown.set(`${id} ${leaf ?? ''}`);
 const WIDE = matchMedia('(min-width: 64rem)');
 
 /** Gives the user a file. */
@@ -65,21 +68,24 @@ export class Conversations {
     await this.draw();
     if (this.#all.length) this.appear();
     if (!await this.#archive.lasting) $('side-note').hidden = false;
-    const id = shown.get(), found = this.#all.find(one => one.id === id);
+    const [id, leaf] = shown.get().split(' '), found = this.#all.find(one => one.id === id);
+    const last = found?.nodes.find(one => one.id === leaf);
+    if (last && !path(found).includes(last)) choose(found, last);
     if (found && this.#chat.empty) this.#chat.open(found);
     this.#fill();
     return this.#all.length;
   }
-  /** Keeps a conversation that has changed. */
-  async keep(conversation) {
+  /** Keeps a conversation that has changed; the lists, also those of other tabs, show it if the
+   * change is whole. */
+  async keep(conversation, isWhole = true) {
     if (this.#gone.has(conversation.id)) return;        // deleted while its answer was on its way
-    if (conversation === this.#chat.conversation) shown.set(conversation.id);
+    if (conversation === this.#chat.conversation) remember(conversation);
     try {
-      await this.#archive.put(conversation);
+      await this.#archive.put(conversation, isWhole);
     } catch (error) {
       this.#hooks.complain(t('The conversation could not be kept'), error, {[t('Close')]() {}});
     }
-    await this.draw();
+    if (isWhole) await this.draw();
   }
   async draw() {
     this.#all = await this.#archive.all();
@@ -88,7 +94,7 @@ export class Conversations {
   open(conversation) {
     this.#deleted = this.#menu = undefined;
     this.#chat.open(conversation);
-    shown.set(this.#chat.conversation.id);
+    remember(this.#chat.conversation);
     if (!WIDE.matches) this.show(false, false);
     this.#fill();
     this.#hooks.shown();

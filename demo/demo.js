@@ -42,7 +42,8 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], name => en
 
 const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
   ?? $('hint-')).textContent;
-const described = error => [make('p', {textContent: t(error.message)}),
+const capital = text => text.replace(/^[a-z](?=[a-z]* )/, first => first.toUpperCase());     // not addresses
+const described = error => [make('p', {textContent: capital(t(error.message))}),
   make('p', {className: 'small', textContent: hint(error)})];
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
@@ -70,7 +71,7 @@ const chat = new Chat($('talk'), settings, {
     if (!engine.failed(error))
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
-  changed(conversation) { void conversations.keep(conversation); },
+  changed(conversation, isEnd) { void conversations.keep(conversation, isEnd); },
   options(used) {
     return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
       const result = toolbox.useTool(call);

@@ -33,8 +33,8 @@ export const table = {
   'Summarise our conversation so far in at most 100 words. Write only the summary.':
     'Fasse unser bisheriges Gespräch in höchstens 100 Wörtern zusammen. Schreibe nur die Zusammenfassung.',
   'If a conversation gets too long': 'Wenn ein Gespräch zu lang wird',
-  'Leave out the oldest messages': 'Die ältesten Nachrichten weglassen',
-  'Let the model sum up the oldest messages': 'Das Modell die ältesten Nachrichten zusammenfassen lassen',
+  'Leave out old messages': 'Alte Nachrichten weglassen',
+  'Sum up old messages': 'Alte Nachrichten zusammenfassen',
   'maximum length reached': 'maximale Länge erreicht',
   'the memory for this conversation is full': 'das Gedächtnis für dieses Gespräch ist voll',
   'stopped': 'angehalten',
@@ -218,7 +218,7 @@ export const table = {
   'tokens': 'Tokens',
   'Threads': 'Threads',
   'Device': 'Gerät',
-  'GPU, if possible': 'GPU, wenn möglich',
+  'GPU, if possible': 'Automatisch',
   'Keys and values': 'Keys und Values',
   '32-bit': '32 Bit',
   '16-bit': '16 Bit',
@@ -281,7 +281,7 @@ export const table = {
   'cannot be used': 'nicht verwendbar',
   'fits: needs {size} of memory': 'passt: braucht {size} Speicher',
   'does not fit: needs {size} of memory': 'passt nicht: braucht {size} Speicher',
-  'https://… or hf:owner/model': 'https://… oder hf:owner/model',
+  'https://… or hf:owner/model': 'https://… / hf:owner/model',
   'URL of a QSF or GGUF file, or the name of a model':
     'URL einer QSF- oder GGUF-Datei, oder der Name eines Modells',
   'The engine ended unexpectedly. If memory is short, a memory limit or fewer threads help.':

@@ -87,8 +87,8 @@ export async function open(from, extra = {}) {
     const url = addressOf(from);
     if (!url) {
       page.view('start');
-      return page.complain('Not a URL', new Error(t('“{text}” is not the URL of a file',
-        {text: from.slice(0, 200)})),
+      return page.complain('Not a URL', Object.assign(new Error(t('“{text}” is not the URL of a file',
+        {text: from.slice(0, 200)})), {code: 'NOT_FOUND'}),
         {[t('Choose another')]: () => another($('url'))});
     }
     from = url.href;

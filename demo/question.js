@@ -9,8 +9,16 @@ const chip = ({name, text}) => make('li', {}, icon('file'), make('span', {textCo
 
 export const drawFiles = (files = []) => (files.length
   ? make('ul', {className: 'files'}, ...files.map(chip)) : '');
-export const drawQuestion = ({role, content}) => make('div', {className: role === 'text' ? 'given' : 'user',
-  textContent: content});
+const LONG = 2000;              /* characters of a question that scrolls */
+
+export function drawQuestion({role, content}) {
+  const body = make('div', {className: role === 'text' ? 'given' : 'user', textContent: content});
+  if (content.length > LONG) {
+    body.classList.add('long');
+    body.tabIndex = 0;
+  }
+  return body;
+}
 
 /** Replaces a question by a field with its text; done(text) is called if it is sent. */
 export function editor(article, {content}, done) {

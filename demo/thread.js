@@ -9,7 +9,8 @@
  * text}], summaries of a path up to the message `at`, which the model is given in its place. */
 
 const ROLES = ['user', 'assistant', 'text'];
-const TITLE = 48, LIMIT = 10_000;               /* characters of a title; messages of an import */
+/* Characters of a title, and of a message that are looked at for it; messages of an import. */
+const TITLE = 48, SEEN = 2000, LIMIT = 10_000;
 
 /** Pages that were loaded over http have no randomUUID(). */
 export const newId = () => [...crypto.getRandomValues(new Uint8Array(12))]
@@ -59,7 +60,8 @@ const plain = text => text.replace(/^\s*(?:```|~~~).*$/gm, '')
 
 /** The first line of what was asked, cut at a word. */
 export function titleOf(text) {
-  const line = (plain(text).trim() || text.trim()).split('\n')[0].trim().replace(/\s+/g, ' ');
+  const begin = text.trim().slice(0, SEEN);
+  const line = (plain(begin).trim() || begin).split('\n')[0].trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line;
   const cut = line.slice(0, TITLE + 1).replace(/\s\S*$/, '');
   return `${cut.length < TITLE / 2 || cut.length > TITLE ? line.slice(0, TITLE) : cut} …`;

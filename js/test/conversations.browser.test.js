@@ -178,6 +178,23 @@ test('questions are edited, answers come again, and all versions stay', async t 
   await shot(page, 'versions');
 });
 
+test('each tab goes on with its own branch', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await ask(page, 'first');
+  const other = await tab.open();
+  await begin(other);
+  await other.click('#conversations .open');
+  await ask(page, 'here');
+  await ask(other, 'there');
+  await page.reload();
+  await begin(page);
+  assert.equal(await last(page), '[first | [first] | here]');
+  assert.match(await page.textContent('.turn:last-child .versions'), /of 2/);
+  await page.click('.turn:last-child .versions button:enabled');
+  assert.equal(await last(page), '[first | [first] | there]');
+});
+
 test('a conversation that is deleted while it is answered stays deleted', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
@@ -193,6 +210,32 @@ test('a conversation that is deleted while it is answered stays deleted', async 
   await begin(page);
   await until(page, ['another']);
   assert.equal(await last(page), '[another]');
+});
+
+test('an answer that was growing when the page was left is kept as far as it was', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.fill('#text', 'say and wait: one two three');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.assistant')?.textContent.includes('three'),
+    undefined, SLOW);
+  // only what is stored counts, as if the browser were killed
+  const stored = () => page.evaluate(() => new Promise(resolve => {
+    indexedDB.open('qsf conversations').onsuccess = ({target: {result: database}}) => {
+      const all = database.transaction('conversations').objectStore('conversations').getAll();
+      all.onsuccess = () => {
+        database.close();
+        const {role, content} = all.result[0].nodes.at(-1);
+        resolve(role === 'assistant' ? content : '');
+      };
+    };
+  }));
+  for (const end = Date.now() + SLOW.timeout; !(await stored()).includes('three') && Date.now() < end;)
+    await page.waitForTimeout(100);
+  await page.reload();
+  await begin(page);
+  assert.match(await last(page), /one two three/);
+  assert.match(await page.textContent('.ended'), /stopped/);
 });
 
 test('reasoning is folded, also later', async t => {

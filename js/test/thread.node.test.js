@@ -93,6 +93,8 @@ describe('a conversation', () => {
       ['2 * 3 * 4 and snake_case_name_x', '2 * 3 * 4 and snake_case_name_x'], ['# ', '#'],
       ['1. first', '1. first'], ['-5 + 3?', '-5 + 3?'], ['f(*args, **more)', 'f(*args, **more)']])
       assert.equal(titleOf(text), title, text);
+    for (const part of ['*a', '`', '[', '_b ', '# ', '| '])
+      assert.ok(titleOf(part.repeat(250_000)).length < 52, 'soon');
   });
   test('is found by all words of a search', () => {
     const conversation = talk(1);

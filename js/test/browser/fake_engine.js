@@ -2,9 +2,9 @@
  * what the page does with conversations can be seen.
  * SPDX-License-Identifier: MIT
  *
- * A question "say: TEXT" is answered with TEXT, "think" with reasoning, "use: NAME ARGUMENTS" with
- * a call of that tool, a format with its schema's examples; other questions with the contents of
- * all messages. A context has 200 tokens, one for each word. */
+ * A question "say: TEXT" is answered with TEXT ("say and wait: TEXT" does not end), "think" with
+ * reasoning, "use: NAME ARGUMENTS" with a call of that tool, a format with its schema's examples;
+ * other questions with all messages. A context has 200 tokens, one for each word. */
 export const cache = {list: async () => [], delete: async () => 0};
 export class QsfError extends Error {}
 
@@ -13,7 +13,11 @@ const count = text => text.split(/\s+/).filter(Boolean).length;
 export const estimate = async () => ({fileBytes: 1e6, parameters: 1e6, memoryBytes: 1e6, resident: true,
   plan: [],
   reductions: [], warnings: []});
-export async function load() {
+export async function load(from, {onProgress, signal}) {
+  if (globalThis.stays) {
+    onProgress({phase: 'load', loaded: 20e6, total: 79e6});
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  }
   const info = {name: 'Fake', architecture: 'fake', parameters: 1e6, format: 'QSF', fileBytes: 1e6, layers: 1,
     resident: true, threads: 1, isa: 'none', device: {kind: 'cpu', name: '', layers: 0, reason: 'of a test'},
     contextLength: CONTEXT, trainedContext: CONTEXT, planBytes: 1e6, plan: [{name: 'all', bytes: 1e6}],
@@ -37,8 +41,13 @@ export async function load() {
       yield `The tool says ${result}.`;
       return {end: 'end'};
     }
-    if (last === 'wait') await new Promise((_, reject) => signal.addEventListener('abort', () =>
+    const wait = () => new Promise((_, reject) => signal.addEventListener('abort', () =>
       reject(signal.reason)));
+    if (last === 'wait') await wait();
+    if (last.startsWith('say and wait: ')) {
+      yield last.slice('say and wait: '.length);
+      await wait();
+    }
     const said = last.startsWith('Summarise') ? `They said ${messages.length - 1} things.` : `[${text}]`;
     const answer = (/^say: ([^]*)/.exec(last)?.[1] ?? said).match(/\S+\s*/g);
     for (const word of answer) {
