@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError, refuse, shown} from './errors.js';
 import {checked, checkedMessages} from './options.js';
+import {isSystem} from './peers.js';
 
 /** An answer that is not read is ended after this time if another call of its conversation waits.
  * Tests shorten it. */
@@ -15,6 +16,8 @@ function opened(options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     refuse(`the options of conversation() are ${shown(options)}; it must be an object`);
   const {system, messages = [], signal, ...defaults} = options;
+  for (const name of Object.keys(defaults))
+    if (isSystem(name)) refuse(`no option of conversation() is called ${name}; its name here is system`);
   if (system !== undefined && typeof system !== 'string')
     refuse(`system is ${shown(system)}; it must be a string`);
   if (!Array.isArray(messages))

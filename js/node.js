@@ -11,6 +11,7 @@ import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
 import {lateCache, requested} from './requests.js';
 import {addressed} from './paths.js';
+import {notLoaded} from './peers.js';
 
 export {QsfError} from './errors.js';
 
@@ -75,8 +76,10 @@ async function blobPlace(blob) {
 function named(text) {
   if (!/^(https?|file):/i.test(text)) {
     const path = resolve(text.replace(/^~(?=$|[/\\])/, homedir()));
-    if (/^\w[\w.-]*\/\w[\w.-]*(:[\w.-]+)?$/.test(text) && !/\.(gguf|qsf)$/i.test(text) && !existsSync(path))
-      throw new QsfError('NOT_FOUND', `${path}: no such file; a model of a hub is hf:${text}`);
+    const isName = /^\w[\w.-]*(\/\w[\w.-]*)?(:[\w.-]+)?$/.test(text) && !/\.(gguf|qsf)$/i.test(text);
+    if (isName && !existsSync(path))
+      throw new QsfError('NOT_FOUND', `${path}: no such file; a model of a hub is hf:${
+        text.includes('/') ? text : 'OWNER/REPO'}`);
     return {path};
   }
   const url = URL.canParse(text) ? new URL(text) : refuse(`"${text}" is not a complete address`);
@@ -95,7 +98,7 @@ async function place(given) {
   if (from instanceof Blob) return blobPlace(from);
   if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
-  return refuse('a model is loaded from a path, a URL, a Blob or a buffer');
+  return refuse(notLoaded(from, 'a path, a URL, a Blob or a buffer'));
 }
 
 /** @type {import('./index.d.ts').cache} */

@@ -85,7 +85,8 @@ const OPTIONS = {
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them
     device: word('auto', ['auto', 'cpu', 'gpu']),
-    gpuLayers: whole(undefined, 2 ** 24, 1), gpuMemory: number(0, 1e7),
+    gpuLayers: kind(undefined, only(isWhole(2 ** 24, 1)),
+      `it must be a whole number from 1 to ${2 ** 24}; device: 'cpu' uses no GPU`), gpuMemory: number(0, 1e7),
     gpu: kind(undefined, only(v => isName(v) || typeof v?.requestAdapter === 'function'),
       'it must be a GPU object, or the name of a module that makes one'),
     signal, onProgress: callback,
@@ -183,7 +184,8 @@ const asFunction = call => (call?.type === 'custom' && isObject(call.custom) ? {
 export function checkedMessages(given) {
   const messages = typeof given === 'string' ? [{role: 'user', content: given}] : given;
   if (!Array.isArray(messages))
-    refuse(`the messages are ${shown(messages)}; it must be a string, or a list of {role, content}`);
+    refuse(`the messages are ${shown(messages)}; it must be a string, or a list of {role, content}${
+      isList(messages?.messages) ? ': chat(messages, options)' : ''}`);
   const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)
       refuse(`message ${i} is ${shown(message)}; it must be an object with a role and a content`);

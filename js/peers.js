@@ -3,6 +3,7 @@
  *
  * openai, ai, transformers.js, wllama, web-llm, node-llama-cpp, ollama, LangChain, llama-server.
  * Not listed: names that differ from ours only by letter case and signs (max_tokens, topp). */
+import {shown} from './errors.js';
 
 export const NAMES = Object.entries({
   maxTokens: 'maxNewTokens maxOutputTokens maxCompletionTokens maxGenLen maxLength nPredict numPredict',
@@ -25,7 +26,7 @@ export const NAMES = Object.entries({
   chatTemplateKwargs: 'enableThinking think thinking templateKwargs extraBody',
   template: 'chatTemplate chatWrapper promptTemplate convTemplate',
   continueFinalMessage: 'addGenerationPrompt prefill responsePrefix',
-  onToken: 'onNewToken onChunk onText callbackFunction streamer callbacks',
+  onToken: 'onNewToken onChunk onData onText callbackFunction streamer callbacks',
   onPart: 'onTextChunk onResponseChunk',
   onToolCall: 'execute onFunctionCall functionCall',
   tools: 'functions availableTools',
@@ -63,6 +64,7 @@ const WORDS = {
   system: "the system's words are a message with the role system",
   messages: "messages are chat()'s first argument",
   prompt: 'the prompt is the first argument',
+  paralleldownloads: 'a file is one download',
   revision: 'a name has it: load("hf:OWNER/REPO@REVISION")',
   modelpath: "the path or URL is load()'s first argument",
   flashattn: 'attention is always computed in that way',
@@ -75,6 +77,12 @@ const WORDS = {
   dtype: "the file decides how weights are stored", quantized: 'the file decides how weights are stored',
 };
 Object.assign(WORDS, {systemprompt: WORDS.system, instructions: WORDS.system});
+/** Whether a name is another package's for conversation()'s option system. */
+export const isSystem = name => WORDS[plain(name)] === WORDS.system;
+
+/** An error's text about what load() was given. kinds: what it takes. */
+export const notLoaded = (from, kinds) => `a model is loaded from ${kinds}, not from ${shown(from)}${
+  from && typeof from === 'object' ? '; the path or URL itself, or hf:OWNER/REPO/FILE, comes first' : ''}`;
 
 /** A name without its letter case and signs. */
 export const plain = name => name.toLowerCase().replace(/[_-]/g, '');

@@ -1,10 +1,11 @@
 /* The package's entry in browsers.
  * SPDX-License-Identifier: MIT */
-import {QsfError} from '../js/errors.js';
+import {QsfError, refuse} from '../js/errors.js';
 import {estimateIn, loadIn} from '../js/model.js';
 import {lateCache, requested} from '../js/requests.js';
 import {opfs} from './opfs.js';
 import {addressed} from '../js/paths.js';
+import {notLoaded} from '../js/peers.js';
 
 export {QsfError} from '../js/errors.js';
 
@@ -83,7 +84,7 @@ function place(from) {
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
   if (from && Object.prototype.toString.call(from).endsWith('ArrayBuffer]'))
     return {bytes: new Uint8Array(from)};
-  throw new QsfError('ARGUMENT', 'a model is loaded from a URL, a File, a Blob or a buffer');
+  return refuse(notLoaded(from, 'a URL, a File, a Blob or a buffer'));
 }
 
 /** @type {import('../js/index.d.ts').cache} */

@@ -21,7 +21,8 @@ const CHAT = {
   'transformers.js': [['max_new_tokens', 'maxTokens'], ['repetition_penalty', 'repeatPenalty'],
     ['streamer', 'onToken'], ['callback_function', 'onToken'], ['min_new_tokens', 'minTokens'],
     ['bad_words_ids', 'bannedTexts'], ['chat_template', 'template']],
-  wllama: [['nPredict', 'maxTokens'], ['onNewToken', 'onToken'], ['penalty_repeat', 'repeatPenalty'],
+  wllama: [['nPredict', 'maxTokens'], ['onNewToken', 'onToken'], ['onData', 'onToken'],
+    ['penalty_repeat', 'repeatPenalty'],
     ['penalty_last_n', 'repeatLastN'], ['typ_p', 'typicalP'], ['abortSignal', 'signal'], ['temp',
       'temperature'],
     ['grammar', 'responseFormat']],
@@ -98,4 +99,19 @@ test('every name that the table gives is an option of a call', async () => {
     const said = await Promise.all(calls.map(call => call({[name]: 1}).catch(error => error.message)));
     assert.ok(said.some(text => text.endsWith(`its name here is ${ours}`)), `${ours}: ${said.join('\n')}`);
   }
+});
+
+test('what other packages give in place of a path, messages, a system prompt', async () => {
+  const refused = message => ({code: 'ARGUMENT', message});
+  for (const from of [{modelPath: 'x.gguf'}, {repo: 'a/b', file: 'x.gguf'}])
+    await assert.rejects(load(from), refused(/not from an object; the path or URL itself, or hf:OWNER/));
+  await assert.rejects(load(), refused(/not from undefined$/));
+  for (const name of ['Llama-3.2-1B-Instruct-q4f16_1-MLC', 'llama3.2:1b'])
+    await assert.rejects(load(name), {code: 'NOT_FOUND',
+      message: /no such file; a model of a hub is hf:OWNER/});
+  await assert.rejects(load(tiny, {gpuLayers: 0}), refused(/from 1 to \d+; device: 'cpu' uses no GPU/));
+  await assert.rejects(async () => model.chat({messages: []}), refused(/: chat\(messages, options\)$/));
+  for (const name of ['systemPrompt', 'system_prompt', 'instructions'])
+    assert.throws(() => model.conversation({[name]: 'x'}),
+      refused(`no option of conversation() is called ${name}; its name here is system`));
 });
