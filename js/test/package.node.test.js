@@ -31,7 +31,7 @@ describe('the package', () => {
   test('has modules of at most 425 KB, compressed', async () => {
     for (const file of (await readdir(PACKAGE)).filter(name => name.endsWith('.wasm'))) {
       const bytes = await size(file);
-      assert.ok(bytes <= (file.startsWith('qsf-gpu') ? 64_000 : 425_000), `${file}: ${bytes} bytes`);
+      assert.ok(bytes <= (file.startsWith('qsf-gpu') ? 62_000 : 425_000), `${file}: ${bytes} bytes`);
     }
   });
   test('has scripts of which a page loads at most 96 KB, compressed', async () => {
