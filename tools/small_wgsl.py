@@ -78,7 +78,7 @@ def parts_of(source):
 
 def short_names(shaders, other):
     """For what shaders declare: those that are used most get the shortest names.  WGSL reserves words of two
-    small letters (as, do, of)."""
+    lower-case letters (as, do, of)."""
     declared, kept, used = set(), set(other), collections.Counter()
     for text in shaders:
         declared.update(a or b for a, b in DECLARED.findall(text))

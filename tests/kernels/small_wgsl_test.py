@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shaders of sources that tools/small_wgsl.py has written: the same tokens, but for names, in fewer bytes.
+"""Shaders of sources that tools/small_wgsl.py has written: the same tokens except names, in fewer bytes.
 SPDX-License-Identifier: MIT
 
     small_wgsl_test.py WGSL_CASES WGSL_CASES_SMALL WORK
@@ -22,8 +22,8 @@ def texts(program, work):
 
 
 def check_names(name, want, got):
-    """Words differ only where the shader declares them, and each stands for one other, which is no word that
-    WGSL reserves: those of two letters have small ones."""
+    """Words differ only where the shader declares them, and each stands for one other.  The new ones are not
+    words that WGSL reserves: those of two letters are in lower case."""
     there, back = {}, {}
     declared = {b for a, b in zip(want, want[1:]) if a in ("fn", "let", "var", "const", "struct", ">")}
     declared |= {a for a, b in zip(want, want[1:]) if b == ":"}
