@@ -28,6 +28,7 @@ case $repository in https://* | git@*) ;; *) repository= ;; esac        # not a 
 rm -rf "$build/pack"
 mkdir "$build/pack"
 cp "$build/js/"* "$build/pack/"
+node tools/strip_comments.mjs "$build/pack/"*.js
 node - "$build/pack/package.json" "$repository" <<'END'
 const fs = require('fs'), path = require('path');
 const [file, repository] = process.argv.slice(2), about = JSON.parse(fs.readFileSync(file, 'utf8'));
