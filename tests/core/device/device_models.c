@@ -228,5 +228,5 @@ int main(int argc, char **argv)
     }
     if (broken.live || broken.open) code |= failed("devices", "objects were not released");
     broken_end();
-    return code;
+    return code || test_failed;
 }

@@ -152,5 +152,5 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) code |= model(argv[i]);
     if (broken.live || broken.open) code |= failed("devices", "objects were not released");
     broken_end();
-    return code;
+    return code || test_failed;
 }
