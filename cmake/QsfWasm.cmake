@@ -131,6 +131,18 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qsf_callers})
 list(REMOVE_DUPLICATES qsf_exports)
 list(TRANSFORM qsf_exports REPLACE "^[.]" "--export=")
 
+if(QSF_PYTHON3)
+    set(qsf_wgsl_sources ${qsf_gpu_sources})
+    list(FILTER qsf_wgsl_sources INCLUDE REGEX "kernels/wgsl/")
+    list(REMOVE_ITEM qsf_gpu_sources ${qsf_wgsl_sources})
+    qsf_small_wgsl(qsf_small_sources "${QSF_PYTHON3}" ${qsf_wgsl_sources})
+    # in this order they compress better
+    set(qsf_test_sources ${qsf_gpu_sources})
+    list(FILTER qsf_test_sources INCLUDE REGEX "self_test")
+    list(REMOVE_ITEM qsf_gpu_sources ${qsf_test_sources})
+    list(PREPEND qsf_gpu_sources ${qsf_small_sources} ${qsf_test_sources})
+endif()
+
 # What only GPUs need: a module that is position-independent and shares the engine's memory, table
 # and stack.  What it calls of the engine, the engine's modules export.
 # qsf_gpu(suffix flags...): js/qsf-gpu<suffix>.wasm, and gpu<suffix>.rsp with those exports
@@ -139,7 +151,12 @@ function(qsf_gpu suffix)
     # extended constant expressions are newer than SIMD
     qsf_engine_objects(${target} FLAGS ${QSF_LEAST_FLAGS} ${QSF_WASM_FEATURES} -fPIC -mno-extended-const
         ${ARGN} SOURCES ${qsf_gpu_sources})
-    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/bindings")
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/bindings"
+        "${PROJECT_SOURCE_DIR}/kernels/wgsl")
+    if(QSF_PYTHON3)
+        add_dependencies(${target} qsf_small_sources)
+        target_compile_definitions(${target} PRIVATE QSF_WGSL_SMALL)
+    endif()
     set(objects $<TARGET_OBJECTS:${target}>)
     set(module "${qsf_package}/qsf-gpu${suffix}.wasm")
     set(calls "${CMAKE_CURRENT_BINARY_DIR}/gpu${suffix}.rsp")

@@ -31,6 +31,15 @@ static void wgsl_write_value(qsf_wgsl_text *t, const qsf_wgsl_value *v)
     else wgsl_write(t, number, qsf_format(number, sizeof number, "%u", (unsigned)v->number));
 }
 
+static bool wgsl_is_name(qsf_wgsl_name name, const char *at, size_t len)
+{
+#if defined(QSF_WGSL_SMALL)
+    return len == 1 && *at == name;
+#else
+    return !strncmp(name, at, len) && !name[len];
+#endif
+}
+
 void qsf_wgsl_put_values(qsf_wgsl_text *t, const char *piece, const qsf_wgsl_value *values, size_t n)
 {
     for (const char *at = piece; *at;) {
@@ -40,7 +49,7 @@ void qsf_wgsl_put_values(qsf_wgsl_text *t, const char *piece, const qsf_wgsl_val
         }
         size_t len = 0, i = 0;
         for (at += 2; at[len] != '}';) len++;
-        while (i < n && (strncmp(values[i].name, at, len) || values[i].name[len])) i++;
+        while (i < n && !wgsl_is_name(values[i].name, at, len)) i++;
         assert(i < n);
         wgsl_write_value(t, &values[i]);
         at += len + 1;

@@ -26,8 +26,14 @@ typedef struct qsf_wgsl_text {
     uint8_t  access[QSF_WGSL_BINDINGS]; /* qsf_wgsl_access of bindings 0, 1, ... of group 0 */
 } qsf_wgsl_text;
 
+#if defined(QSF_WGSL_SMALL)     /* tools/small_wgsl.py */
+typedef char qsf_wgsl_name;
+#else
+typedef const char *qsf_wgsl_name;
+#endif
+
 typedef struct qsf_wgsl_value {
-    const char *name;
+    qsf_wgsl_name name;
     uint32_t    number;
     const char *text;       /* NULL: the number, in decimal and without a suffix */
 } qsf_wgsl_value;

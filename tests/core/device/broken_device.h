@@ -13,7 +13,7 @@
 
 #include <time.h>
 
-enum { BROKEN_PIPELINES = 256, BROKEN_BUFFERS = 4096 };
+enum { BROKEN_PIPELINES = 1024, BROKEN_BUFFERS = 4096 };
 
 static struct broken {
     qsf_devices  list;
@@ -66,6 +66,7 @@ static qsf_status broken_buffer_new(void *u, uint32_t usage, uint64_t len, qsf_d
     (void)u;
     if (broken_now(err, &st)) return st;
     if ((st = broken.real->buffer_new(broken.real->user, usage, len, out, err))) return st;
+    CHECK(*out < BROKEN_BUFFERS);
     broken.live++;
     if (++broken.buffers == broken.fail_at && broken.how == QSF_E_MEMORY)
         broken.full[*out] = true;
@@ -94,6 +95,7 @@ static qsf_status broken_group_new(void *u, qsf_device_id pipeline, const qsf_de
     (void)u;
     if (broken_now(err, &st)) return st;
     if ((st = broken.real->group_new(broken.real->user, pipeline, ranges, n, out, err))) return st;
+    CHECK(*out < BROKEN_BUFFERS);
     broken.live++;
     memset(broken.groups[*out], 0, sizeof broken.groups[*out]);
     for (uint32_t i = 0; i < n; i++) broken.groups[*out][i] = ranges[i].buffer;

@@ -4,7 +4,9 @@
  *
  *   device_picks MODEL...
  *
- * Any adapter of the library that QSF_WEBGPU_LIB names.  Prints a line a model. */
+ * Any adapter of the library that QSF_WEBGPU_LIB names, whose pipelines models share.  Prints a
+ * line a model. */
+#include "broken_device.h"
 #include "engine/step.h"
 #include "turn/sampler_candidates.h"
 
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 12, MOST_ROWS = 6, CONTEXT = 128, TOKENS = 24 };
+enum { ROWS = 12, MOST_ROWS = 6, CONTEXT = 128, TOKENS = 9 };
 
 static qsf_error why;
 
@@ -114,7 +116,7 @@ static const char *check_answers(qsf_model *m, qsf_context *c)
     return NULL;
 }
 
-static int model(const char *path, qsf_devices *devices)
+static int model(const char *path)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *wrong = NULL;
     qsf_model_info info = { .size = sizeof info };
@@ -130,7 +132,7 @@ static int model(const char *path, qsf_devices *devices)
     o.n_seqs = 2;
     o.n_threads = 1;
     if (qsf_model_open(path, &mo, &m, &why) || qsf_context_new(m, &o, &c, &why)) wrong = why.text;
-    else if (qsf_context_use_device(c, devices, 0, UINT32_MAX, 0)) wrong = qsf_last_error(c);
+    else if (qsf_context_use_device(c, &broken.list, 0, UINT32_MAX, 0)) wrong = qsf_last_error(c);
     if (!wrong) qsf_model_get_info(m, &info);
     for (uint32_t i = 0; i < 3 && !wrong; i++)
         wrong = check_batch(c, i == 2 ? 1 : ROWS - i, i == 2 ? 0 : i, info.n_vocab, c->hp->final_softcap > 0);
@@ -145,10 +147,10 @@ static int model(const char *path, qsf_devices *devices)
 
 int main(int argc, char **argv)
 {
-    qsf_devices *devices = NULL;
     int code = 0;
-    if (qsf_devices_open(NULL, NULL, &devices, &why)) return failed("devices", why.text);
-    for (int i = 1; i < argc; i++) code |= model(argv[i], devices);
-    qsf_devices_close(devices);
-    return code;
+    if (!broken_begin()) return failed("devices", "none");
+    for (int i = 1; i < argc; i++) code |= model(argv[i]);
+    if (broken.live || broken.open) code |= failed("devices", "objects were not released");
+    broken_end();
+    return code || test_failed;
 }
