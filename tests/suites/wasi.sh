@@ -58,6 +58,18 @@ chat python "${QSF_PYTHON:-python3}" examples/wasi/chat.py
 if (cd examples/wasi/go && go build -o "$work/chat-go" .); then chat go "$work/chat-go"
 else echo "skipped: examples/wasi/go, which needs Go and wazero"; fi
 
+# wasmi is an interpreter: fewer tokens. What cargo has built is kept, since it takes a minute.
+rust=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}/rust
+few() { echo "$ask" | "$@" "$wasm/qsf.wasm" "$model" temperature=0 max-tokens=6; }
+if (cd examples/wasi/rust && cargo fetch --locked --quiet); then
+    (cd examples/wasi/rust && CARGO_TARGET_DIR=$rust cargo build --release --locked --offline --quiet)
+    few "$rust/release/qsf-chat" >"$work/few-rust.txt"
+    few node --no-warnings examples/wasi/chat.mjs >"$work/few-node.txt"
+    cmp "$work/few-rust.txt" "$work/few-node.txt"
+    if "$rust/release/qsf-chat" "$wasm/qsf.wasm" nothing.gguf 2>"$work/error.txt"; then exit 1; fi
+    grep 'No such file' "$work/error.txt"
+else echo "skipped: examples/wasi/rust, which needs Rust and wasmi"; fi
+
 # Sizes that nothing can have.
 node --no-warnings tests/wasm/reactor.mjs "$wasm/qsf.wasm" "$model"
 
