@@ -61,7 +61,8 @@ else echo "skipped: examples/wasi/go, which needs Go and wazero"; fi
 # wasmi is an interpreter: fewer tokens. What cargo has built is kept, since it takes a minute.
 rust=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}/rust
 few() { echo "$ask" | "$@" "$wasm/qsf.wasm" "$model" temperature=0 max-tokens=6; }
-if (cd examples/wasi/rust && CARGO_TARGET_DIR=$rust cargo build --release --locked --quiet); then
+if (cd examples/wasi/rust && cargo fetch --locked --quiet); then
+    (cd examples/wasi/rust && CARGO_TARGET_DIR=$rust cargo build --release --locked --offline --quiet)
     few "$rust/release/qsf-chat" >"$work/few-rust.txt"
     few node --no-warnings examples/wasi/chat.mjs >"$work/few-node.txt"
     cmp "$work/few-rust.txt" "$work/few-node.txt"

@@ -5,44 +5,39 @@
 //!
 //! NAME=VALUE are options of answers. One question a line; answers are printed while they are computed.
 use std::{error::Error, io::{stdin, stdout, BufRead, Write}, path::Path};
-use wasmi::{Engine, Instance, Linker, Module, Store, Val};
+use wasmi::{Engine, Instance, Linker, Memory, Module, Store, Val};
 use wasmi_wasi::{add_to_linker, ambient_authority, Dir, WasiCtx, WasiCtxBuilder};
 
-struct Library { store: Store<WasiCtx>, instance: Instance }
+struct Library { store: Store<WasiCtx>, instance: Instance, memory: Memory }
 
 impl Library {
-    fn numbers(&mut self, name: &str, args: &[Val]) -> u32 {
-        let function = self.instance.get_func(&self.store, name).expect(name);
-        let mut results = vec![Val::I32(0); function.ty(&self.store).results().len()];
-        function.call(&mut self.store, args, &mut results).expect(name);
-        results.first().and_then(Val::i32).unwrap_or(0) as u32
-    }
     /// Texts are copied into the module for the call, and end with a zero byte.
     fn call(&mut self, name: &str, number: Option<u32>, texts: &[&str]) -> u32 {
-        let mut args: Vec<Val> = number.iter().map(|&n| Val::I32(n as i32)).collect();
+        let (number, mut places) = (number.map(|n| Val::I32(n as i32)), vec![]);
+        let mut args = Vec::from_iter(number);
         for text in texts {
-            let at = self.numbers("malloc", &[Val::I32(text.len() as i32 + 1)]);
-            let memory = self.instance.get_memory(&self.store, "memory").expect("memory");
-            memory.write(&mut self.store, at as usize, format!("{text}\0").as_bytes()).expect("memory");
+            let at = self.call("malloc", Some(text.len() as u32 + 1), &[]);
+            self.memory.write(&mut self.store, at as usize, format!("{text}\0").as_bytes()).expect("memory");
             args.push(Val::I32(at as i32));
+            places.push(at);
         }
-        let result = self.numbers(name, &args);
-        for at in &args[number.iter().count()..] { self.numbers("free", &[at.clone()]); }
-        result
+        let function = self.instance.get_func(&self.store, name).expect(name);
+        let mut results = vec![Val::I32(0); function.ty(&self.store).results().len()];
+        function.call(&mut self.store, &args, &mut results).expect(name);
+        for at in places { self.call("free", Some(at), &[]); }
+        results.first().and_then(Val::i32).unwrap_or(0) as u32
     }
-    fn text(&self, at: u32) -> String {
-        let memory = self.instance.get_memory(&self.store, "memory").expect("memory");
-        let bytes = memory.data(&self.store)[at as usize..].split(|&b| b == 0).next();
-        String::from_utf8_lossy(bytes.unwrap_or(&[])).into_owned()
+    fn text(&mut self, function: &str, number: Option<u32>) -> String {
+        let at = self.call(function, number, &[]) as usize;
+        let bytes = self.memory.data(&self.store)[at..].split(|&b| b == 0).next();
+        String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
     }
 }
 
 fn message(role: &str, text: &str) -> String { // in JSON
-    let text: String = text.chars().map(|c| match c {
-        '"' | '\\' => format!("\\{c}"),
-        c if c < ' ' => format!("\\u{:04x}", c as u32),
-        c => c.to_string(),
-    }).collect();
+    let special = |c: char| c < ' ' || c == '"' || c == '\\';
+    let escaped = |c: char| if special(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
+    let text = text.chars().map(escaped).collect::<String>();
     format!("{{\"role\": \"{role}\", \"content\": \"{text}\"}}")
 }
 
@@ -55,8 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     add_to_linker(&mut linker, |wasi: &mut WasiCtx| wasi)?;
     let module = Module::new(&engine, std::fs::read(&args[1])?)?;
     let instance = linker.instantiate_and_start(&mut store, &module)?;
-    let mut q = Library { store, instance };
-    q.numbers("_initialize", &[]);
+    let memory = instance.get_memory(&store, "memory").expect("memory");
+    let mut q = Library { store, instance, memory };
+    q.call("_initialize", None, &[]);
     let name = format!("/model/{}", path.file_name().unwrap().to_string_lossy());
     let conversation = q.call("qsf_wasi_open", None, &[&name, "ctx-size\x002048\0"]);
     let options: String = args[3..].iter().map(|word| word.replacen('=', "\0", 1) + "\0").collect();
@@ -65,11 +61,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         messages.push(message("user", &line?));
         let list = format!("[{}]", messages.join(", "));
         let answer = q.call("qsf_wasi_ask", Some(conversation), &[&list, &options]);
-        let mut said = String::new();
-        while answer != 0 {
-            let at = q.call("qsf_wasi_piece", Some(answer), &[]);
-            let piece = q.text(at);
-            if piece.is_empty() { break; }
+        let (mut said, mut piece) = (String::new(), "-".to_string());
+        while answer != 0 && !piece.is_empty() {
+            piece = q.text("qsf_wasi_piece", Some(answer));
             print!("{piece}");
             stdout().flush()?;
             said += &piece;
@@ -78,7 +72,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         q.call("qsf_flat_free", Some(answer), &[]);
         messages.push(message("assistant", &said));
     }
-    let at = q.call("qsf_wasi_error", None, &[]);
-    let error = q.text(at);
+    let error = q.text("qsf_wasi_error", None);
     if error.is_empty() { Ok(()) } else { Err(error.into()) }
 }
