@@ -516,6 +516,12 @@ typedef struct qsf_context_options {
                                * with other files, with streamed layers, or with QSF_HEAD_SCREEN */
     uint64_t    adapter_bytes;  /* 0; with ram_budget: memory that the plan reserves for adapters, the sum of
                                  * the bytes in their qsf_adapter_info */
+    uint32_t    device_layers;  /* 0; this many last layers will move to a GPU (qsf_context_use_device, right
+                                 * after the context is made), with the head, and with the embedding if they
+                                 * are all: their weights pass through a buffer on their way there, and the
+                                 * CPU has no room for their keys and values.  If the GPU fails, the CPU reads
+                                 * the weights again for each batch, and takes that room beyond the plan.
+                                 * Without effect if ram_budget is set */
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */

@@ -39,6 +39,7 @@ export class Engine {
   aside;
   #model; #context;             // the module's handles
   #parallel;                    // answers in a batch
+  #moves;                       // layers whose weights do not stay in memory: a GPU's; undefined: not open
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
   #side;                        // the module that uses it
@@ -166,32 +167,58 @@ export class Engine {
    * trialsOver() returned. */
   async context(options, chosen, trials) {
     this.#gpu = chosen.gpu;
-    const of = this.#of;
-    this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
+    const of = this.#of, keeps = !chosen.gpu || options.stays || options.cache === false;
     of.batches = new Batches(of, this.#parallel = parallel(options));
-    of.layers = this.#memory.number(this.#context, 'layer');
     of.swap = new Swap(this.#host.swap, options.memory ? 0 : undefined);
+    this.#make(options, keeps ? 0 : this.#moving(options));
     of.batches.gpu = chosen.gpu ? await this.#begun(options, trials)
-      : this.#without(chosen.error, options.device);
+      : this.#without(chosen.error, options);
+  }
+  /* How many layers a GPU may have. With a memory limit the plan decides what stays. */
+  #moving({gpuLayers = Infinity, memory}) {
+    return memory ? 0 : Math.min(gpuLayers, this.#memory.number(this.#context, 'layers'));
+  }
+  /** Whether layers are not in memory because a GPU has them. */
+  get moves() { return this.#moves > 0; }
+  /* The context, or another one in its place; the last `moves` layers are a GPU's. */
+  #make(options, moves) {
+    const of = this.#of, {x} = this.#memory;
+    if (this.#moves !== undefined) {
+      x.qsf_flat_free(this.#context);
+      this.#context = of.context = x.qsf_flat_context_new(this.#model);
+    }
+    this.#moves = moves;
+    this.#memory.check(this.#asked(options, x.qsf_flat_context_open), this.#context);
+    of.layers = this.#memory.number(this.#context, 'layer');
     this.last = this.aside = this.converse();
   }
-  #without(error, device) {
-    if (device === 'gpu') throw error;
+  #without(error, options) {
+    if (options.device === 'gpu') throw error;
     this.#gpu?.close();
     this.#device.reason = error.message;
+    if (this.moves) this.#make(options, 0);
   }
   /* The context's layers go to the GPU; the side module, if there are any. */
   async #move(options) {
     try {
       const gpu = this.#gpu, module = await this.#host.compile(this.isShared ? 'gpu-threads' : 'gpu');
       const side = await GpuModule.start(module, this.#memory, gpu);
-      side.use(this.#context, options, status => this.#memory.check(status, this.#context));
+      const about = () => {
+        side.use(this.#context, options, status => this.#memory.check(status, this.#context));
+        return side.about(this.#context);
+      };
+      let {head, ...use} = about();
+      if (this.moves && (use.layers < this.#moves || !head)) {
+        side.leave(this.#context, true);        // layers stay that it does not take
+        this.#make(options, head ? use.layers : 0);
+        ({head, ...use} = about());
+      }
       this.#side = side;
-      this.#device = {...this.#device, kind: 'gpu', name: nameOf(gpu.info), ...side.about(this.#context)};
+      this.#device = {...this.#device, kind: 'gpu', name: nameOf(gpu.info), ...use};
       return side;
     } catch (error) {
       if (error instanceof WebAssembly.RuntimeError) throw error;       // the memory is not valid any more
-      return this.#without(error, options.device);
+      return this.#without(error, options);
     }
   }
   /* What a trial's result depends on. */
@@ -208,9 +235,9 @@ export class Engine {
       const key = this.#trialKey(options), keeps = options.cache !== false;
       const figures = keeps && options.cache !== 'reload' ? await trials.get(key) : undefined;
       const reason = figures && slower(figures, nameOf(this.#gpu.info));
-      this.#trial = {key, keeps, figures, trials};
+      this.#trial = {key, keeps, figures, trials, options};
       if (figures) this.#device.trial = figures;
-      if (reason) return this.#without(new QsfError('UNSUPPORTED', reason), options.device);
+      if (reason) return this.#without(new QsfError('UNSUPPORTED', reason), options);
     }
     return this.#move(options);
   }
@@ -248,12 +275,13 @@ export class Engine {
     this.#side = undefined;
     this.#of.batches.gpu = undefined;
     this.#device = {kind: 'cpu', name: '', layers: 0, reason};
+    if (this.moves) this.#make(this.#trial.options, 0);
   }
   /* options: all of them, as options.js has checked them. */
   #asked(options, make) {
     const most = parallel(options), seats = most > 1 ? 2 * most : 1;    // idle ones and embeddings have some
-    return this.#memory.with(listed([...contextTexts(options), ['seqs', seats], ['logits', most]]), at =>
-      make(this.#context, at));
+    return this.#memory.with(listed([...contextTexts(options), ['seqs', seats], ['logits', most],
+      ['device-layers', this.#moves]]), at => make(this.#context, at));
   }
   #plan(options) { return this.#asked(options, this.#memory.x.qsf_flat_context_plan); }
   /** What the last context() or estimate() reduced of the requested options, and other warnings for
@@ -263,6 +291,7 @@ export class Engine {
   /** What context(options) would take; if that exceeds options.memory, the least that it would
    * take. */
   estimate(options) {
+    if (options.device === 'gpu') this.#moves = this.#moving(options);
     const status = this.#plan(options), fits = status !== E_BUDGET;
     this.#memory.check(fits ? status
       : this.#plan({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6}), this.#context);

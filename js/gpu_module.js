@@ -50,7 +50,7 @@ const RANGE = 24;
 /* qsf_trial_kind */
 const TRIALS = 4;
 /* numbers and characters that about() writes */
-const NUMBERS = 4, CHARACTERS = 160;
+const NUMBERS = 5, CHARACTERS = 160;
 const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 
 export class GpuModule {
@@ -58,6 +58,7 @@ export class GpuModule {
   #waits;                       // a promise for what the last poll or read was told to wait for
   /** Whether the engine has given the GPU up. */
   gone = false;
+  #stays = false;               // while a context leaves it to another one
   #kept;                        // buffer -> its bytes, or a status, while reads have to be answered at once
 
   /** module: compiled for the variant that runs in memory. The Gpu is this module's from now on. */
@@ -76,14 +77,16 @@ export class GpuModule {
   use(context, {gpuLayers = -1, gpuMemory = 0}, check) {
     check(this.#x.use(context, gpuLayers, 1e6 * gpuMemory));
   }
-  /** How many layers it has, in how many bytes of the GPU's memory, and why it has no others. */
+  /** How many layers it has, in how many bytes of the GPU's memory, and why it has no others; head:
+   * whether it computes the logits, too. */
   about(context) {
     const text = 8 * NUMBERS;
     return this.#memory.room(text + CHARACTERS, at => {
       this.#x.about(context, at, at + text);
-      const [layers, weights, kv, batch] = new Float64Array(this.#memory.raw.buffer, at >>> 0, NUMBERS);
-      return {layers, reason: this.#string(at + text), plan: [{name: 'weights', bytes: weights},
-        {name: 'KV cache', bytes: kv}, {name: 'batch', bytes: batch}]};
+      const numbers = new Float64Array(this.#memory.raw.buffer, at >>> 0, NUMBERS);
+      const [layers, weights, kv, batch, head] = numbers;
+      return {layers, head: head === 1, reason: this.#string(at + text), plan: [
+        {name: 'weights', bytes: weights}, {name: 'KV cache', bytes: kv}, {name: 'batch', bytes: batch}]};
     });
   }
 
@@ -96,8 +99,12 @@ export class GpuModule {
         ns: [...new Float64Array(this.#memory.raw.buffer, at >>> 0, TRIALS)]};
     });
   }
-  /** The context's layers are the CPU's again. */
-  leave(context) { this.#x.leave(context); }
+  /** The context's layers are the CPU's again. stays: the GPU will be used by another context. */
+  leave(context, stays = false) {
+    this.#stays = stays;
+    this.#x.leave(context);
+    this.#stays = false;
+  }
 
   /** After a step: a promise for what it waits for; undefined: for nothing on the GPU. */
   get missing() {
@@ -186,6 +193,7 @@ export class GpuModule {
       state: () => gpu.state(),
       lose: () => gpu.lose(),
       close: () => {
+        if (this.#stays) return;
         this.gone = true;
         void gpu.close();
       },

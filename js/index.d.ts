@@ -142,7 +142,8 @@ export interface LoadOptions {
    * of any kind, otherwise load() rejects, mostly with UNSUPPORTED. docs/webgpu.md describes which
    * layers a GPU computes. If the GPU fails or turns out to compute wrong after load(), or adapters
    * are used, the CPU continues, with a warning; `stats().gpuLayers` is the number of layers that
-   * are on the GPU now.
+   * are on the GPU now. Their weights do not stay in memory (`info.resident` is false), unless
+   * `memory` is given. For estimate(): 'gpu' counts what stays.
    */
   device?: 'auto' | 'cpu' | 'gpu';
   /** At most this many layers go to the GPU: the last ones. A whole number from 1 to 16777216;

@@ -84,13 +84,13 @@ export function serve(host) {
     check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
     await engine.context({...options, threads: 0}, which, trials);
-    talks = new Talks(engine);
     warnings.push(...engine.warnings);
     await source.settle?.(engine.reading);
     await engine.decide(left);
     check();
+    talks = new Talks(engine);
     const info = engine.info();
-    if (!info.resident && !host.mayNotBlock) engine.share();
+    if (!info.resident && !engine.moves && !host.mayNotBlock) engine.share();
     early = false;
     return info;
   }
@@ -135,11 +135,15 @@ export function serve(host) {
         const info = await start(from, options);
         return {...info, warnings};
       } catch (error) {
-        const isShared = engine?.isShared, how = error.code === 'CORRUPT' ? await source?.spoil?.()
-          : isShared && error.code === 'MEMORY' && 'one';
+        const {isShared, moves} = engine ?? {}, tooLarge = error.code === 'MEMORY';
+        // a GPU that has lost the trial has left its layers to a module with 32-bit addresses
+        const how = error.code === 'CORRUPT' ? await source?.spoil?.()
+          : tooLarge && options.device === 'auto' && (await chosen)?.gpu ? 'cpu'
+            : tooLarge && isShared ? 'one' : moves && error.code === 'HTTP' && 'stays';
         await end();
-        // what was stored is damaged, or the length is not the file's
-        const other = {reload: {cache: 'reload'}, asRange: {asRange: true}, one: {threads: 1}}[how];
+        // what was stored is damaged, the length is not the file's, or it can be read only once
+        const other = {reload: {cache: 'reload'}, asRange: {asRange: true}, one: {threads: 1},
+          cpu: {device: 'cpu'}, stays: {stays: true}}[how];
         if (over || !other || tried.has(how)) throw error;
         options = {...options, ...other};
         tried.add(how);

@@ -43,8 +43,8 @@ NAMES = {
     "first-stage": "firstStage",
 }
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
-# load() has a word for the last one.
-NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every"}
+# load() has words for the last two.
+NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every", "device-layers"}
 # generate() takes every option of samplers but these, topNSigma for top-n-sigma, and those of turns
 # below.
 NOT_GENERATED = {"samplers"}

@@ -99,7 +99,7 @@ static void head_bytes(const qsf_context *c, uint64_t *weights, uint64_t *logits
 {
     const qsf_source *s = c->model->source;
     *weights = *logits = 0;
-    if (!qsf_part_ends(s) || c->o.head != QSF_HEAD_EXACT || c->head_stream.streamed) return;
+    if (!qsf_part_ends(s) || c->o.head != QSF_HEAD_EXACT) return;
     const qsf_matrix_place place = qsf_place_head(s);
     if (!place.t) return;
     *weights = place.t->bytes;

@@ -20,11 +20,13 @@ bool qsf_device_embedding_possible(const qsf_source *s, const qsf_embedding *e, 
 {
     const qsf_hparams *hp = &s->hp;
     qsf_weights w;
-    if (e->streamed || hp->learned_pos || hp->n_token_types || hp->n_embd_layer || s->embd_clusters)
+    if (hp->learned_pos || hp->n_token_types || hp->n_embd_layer || s->embd_clusters)
         return false;
     if (hp->both_ways || (hp->tied && o->head != QSF_HEAD_EXACT)) return false;
     embedding_describe(s, &w);
-    return w.m[QSF_K_TOKEN_EMBD].t.rows && !qsf_device_matrix_refused(&w.m[QSF_K_TOKEN_EMBD]);
+    const qsf_matrix *m = &w.m[QSF_K_TOKEN_EMBD];
+    if (e->streamed && (!e->part_rows || !qsf_device_pieces_fit(s, &e->place, m))) return false;
+    return m->t.rows && !qsf_device_matrix_refused(m);
 }
 
 uint64_t qsf_device_embedding_bytes(const qsf_source *s)
@@ -63,7 +65,7 @@ static void embedding_list(qsf_device_maker *k)
     const qsf_matrix *m = &k->w->m[QSF_K_TOKEN_EMBD];
     const uint32_t rows = qsf_device_matrix_rows(k->b, m);
     for (uint32_t at = 0; at < m->t.rows; at += rows) {
-        const qsf_matrix part = qsf_device_matrix_part(m, at, rows, !k->compiles);
+        const qsf_matrix part = qsf_device_matrix_part(m, at, rows);
         list_matrix_part(k, &part, at);
     }
     if (k->w->v[QSF_K_TOKEN_NORM])
@@ -97,13 +99,57 @@ qsf_status qsf_device_embedding_begin(qsf_device_embedding *e, qsf_device_buffer
     return st;
 }
 
-qsf_status qsf_device_embedding_make(qsf_device_embedding *e, qsf_device_buffers *b,
-                                     const qsf_device_head *h, const qsf_weights *unit, qsf_error *err)
+/* Whether the head has its matrix. */
+static bool embedding_is_there(const qsf_source *s, const qsf_device_head *h)
 {
-    const bool there = b->source->hp.tied && h->here && h->steps.ready;
-    const qsf_status st = embedding_run(b, &e->steps, unit, there ? h->steps.weights : NULL, false, err);
-    e->steps.ready = !st;
+    return s->hp.tied && h->here && h->steps.ready;
+}
+
+static void piece_want(qsf_device_embedding *e, qsf_embedding *x)
+{
+    e->tile = qsf_place_part(&x->place, x->part_rows, e->piece, &x->begin);
+    x->end = x->begin + e->tile.bytes;
+    x->tile = qsf_place_tiles(x->fetch->source, &x->place) ? &e->tile : NULL;
+}
+
+/* The piece that has come goes to the device. */
+static qsf_status piece_bring(qsf_device_embedding *e, qsf_device_buffers *b, qsf_embedding *x,
+                              const qsf_matrix *all, qsf_error *err)
+{
+    const qsf_slot *slot = x->strip;
+    qsf_tensor t = e->tile;
+    qsf_matrix piece;
+    t.data = qsf_slot_at(slot, x->begin);
+    qsf_matrix_of(slot->tile.data ? &slot->tile : &t, &piece);
+    const uint32_t row = e->piece++ * x->part_rows;
+    const qsf_status st = qsf_device_matrix_fill(b, e->steps.weights, all, row, &piece, err);
+    if (row + t.rows < all->t.rows) piece_want(e, x);
+    else x->end = 0;
+    return st;
+}
+
+void qsf_device_embedding_want(qsf_device_embedding *e, const qsf_device_head *h, qsf_embedding *x)
+{
+    if (!x->streamed) return;
+    x->next = x->n_order = 0;
+    if (!e->steps.ready && !embedding_is_there(x->fetch->source, h)) piece_want(e, x);
+}
+
+qsf_status qsf_device_embedding_bring(qsf_device_embedding *e, qsf_device_buffers *b,
+                                      const qsf_device_head *h, qsf_embedding *x, const qsf_weights *unit,
+                                      qsf_error *err)
+{
+    const bool there = embedding_is_there(b->source, h);
+    qsf_weights w;
+    qsf_status st = QSF_OK;
+    embedding_describe(b->source, &w);
+    if (x->streamed) unit = &w;
+    if (!e->steps.n_steps)
+        st = embedding_run(b, &e->steps, unit, there ? h->steps.weights : NULL, false, err);
     b->set.n = 0;               /* its numbers have to be written */
+    if (!st && x->end) st = piece_bring(e, b, x, &unit->m[QSF_K_TOKEN_EMBD], err);
+    if (!st && x->end) return QSF_PENDING;
+    e->steps.ready = !st;
     return st;
 }
 

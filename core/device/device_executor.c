@@ -125,6 +125,18 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 
 /* ---- a batch ---- */
 
+/* What the device has, or is given in this batch, of matrices that are read in parts: the CPU does
+ * not read them. */
+static void device_ends(device_executor *e, bool embed)
+{
+    qsf_context *c = e->c;
+    const bool embeds = embed && e->embedding.here && !c->lora.n_used;
+    const bool head = e->head.here && !c->now.hidden && !qsf_device_adapters_head(e);
+    c->embedding.end = 0;
+    if (embeds) qsf_device_embedding_want(&e->embedding, &e->head, &c->embedding);
+    c->head_stream.elsewhere = head && (e->head.steps.ready || (c->hp->tied && embeds));
+}
+
 static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
@@ -134,6 +146,7 @@ static void device_begin_batch(qsf_executor *x, bool embed)
     e->here = qsf_device_ahead_begin(e, embed);
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
+    device_ends(e, embed);
 }
 
 static void device_rows_in(qsf_executor *x, uint32_t r, const float *state, const float *streams)
@@ -333,7 +346,7 @@ static qsf_status device_embed(device_executor *e, const qsf_stage_work *work, q
     if (!e->embedding.here || e->c->lora.n_used) return e->cpu_does->stage(e->cpu, work, err);
     if (!e->embedding.steps.ready) {
         e->unchecked = true;
-        st = qsf_device_embedding_make(&e->embedding, &e->b, &e->head, work->w, err);
+        st = qsf_device_embedding_bring(&e->embedding, &e->b, &e->head, &e->c->embedding, work->w, err);
     }
     if (!st) st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
     for (uint32_t r = 0; r < e->c->batch.n && !st; r++)
@@ -398,13 +411,19 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
-    qsf_status st = asked_rows(e, &e->first_asked, err);
-    e->unchecked |= !e->head.steps.ready;
+    const qsf_device_id *tied = qsf_device_embedding_tied(&e->embedding, c->model->source);
+    qsf_status st = QSF_OK;
+    if (!e->head.steps.ready) {
+        e->unchecked = true;
+        st = qsf_device_head_bring(&e->head, &e->b, &c->head_stream, &work->head, work->stage.number, tied,
+                                   err);
+        if (st || !e->head.steps.ready) return st;
+    }
+    st = asked_rows(e, &e->first_asked, err);
     const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head,
-                                  qsf_device_embedding_tied(&e->embedding, c->model->source),
-                                  e->first_asked, c->batch.n_asked, e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, e->first_asked, c->batch.n_asked, e->list, &e->n_list,
+                                  err);
     if (st == QSF_PENDING) e->n_list = before;
     if (st == QSF_PENDING) return st;
     if (!st) st = qsf_device_few_list(e, err);
@@ -483,6 +502,7 @@ static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
     qsf_device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
+    qsf_replay_end(&on_device(x)->replay, done);
 }
 
 const qsf_executor_table qsf_device_executor_table = {

@@ -38,20 +38,41 @@ uint32_t qsf_device_matrix_rows(const qsf_device_buffers *b, const qsf_matrix *m
     return (uint32_t)QSF_MIN(strips * QSF_TILE_ROWS, m->t.rows);
 }
 
-qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data)
+qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows)
 {
     qsf_matrix part = *m;
     part.t.rows = QSF_MIN(rows, m->t.rows - at);
     part.t.bytes = part.t.rows * (m->t.bytes / m->t.rows);
-    if (data) part.t.data = (const uint8_t *)m->t.data + at / QSF_TILE_ROWS * strip_bytes(m);
+    if (m->t.data) part.t.data = (const uint8_t *)m->t.data + at / QSF_TILE_ROWS * strip_bytes(m);
     return part;
+}
+
+bool qsf_device_pieces_fit(const qsf_source *s, const qsf_matrix_place *p, const qsf_matrix *m)
+{
+    return m->form < 0 || p->t->packing == 1 || qsf_place_tiles(s, p);
+}
+
+qsf_status qsf_device_matrix_fill(const qsf_device_buffers *b, const qsf_device_id *to, const qsf_matrix *m,
+                                  uint32_t row, const qsf_matrix *piece, qsf_error *err)
+{
+    const uint32_t rows = qsf_device_matrix_rows(b, m), end = row + piece->t.rows;
+    qsf_status st = QSF_OK;
+    for (uint32_t at = row; at < end && !st;) {
+        const uint32_t part = at / rows, n = QSF_MIN((part + 1) * rows, end) - at;
+        const qsf_matrix some = qsf_device_matrix_part(piece, at - row, n);
+        const uint64_t place = (at - part * rows) / QSF_TILE_ROWS * strip_bytes(m);
+        st = qsf_device_upload_matrix(b, to[part], place, &some, err);
+        at += n;
+    }
+    return st;
 }
 
 static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s, const head_weights *w)
 {
     const qsf_hparams *hp = &b->source->hp;
     const uint64_t logits = (uint64_t)b->o->n_logits * b->head_ld * sizeof(float);
-    if (s->streamed || b->o->head != QSF_HEAD_EXACT) return false;
+    if (b->o->head != QSF_HEAD_EXACT) return false;
+    if (s->streamed && !qsf_device_pieces_fit(b->source, &s->place, &w->m)) return false;
     if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
@@ -66,7 +87,7 @@ static void head_list(qsf_device_maker *k, const head_weights *w)
     qsf_device_set_norm(k, &in, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS);
     qsf_device_add_input_of(k, in, &w->m);
     for (uint32_t at = 0; at < w->m.t.rows; at += rows) {
-        const qsf_matrix part = qsf_device_matrix_part(&w->m, at, rows, !k->compiles);
+        const qsf_matrix part = qsf_device_matrix_part(&w->m, at, rows);
         const qsf_device_to to = { QSF_DEVICE_LOGITS, k->b->head_ld, at, false, w->scaled, 1 };
         qsf_device_step_matrix(k, "head", &part, w->bias && !k->compiles ? w->bias + at : w->bias, &to);
     }
@@ -109,17 +130,29 @@ qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, cons
     return st ? st : head_make(h, b, &w, NULL, true, err);
 }
 
-qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
-                                const qsf_head_units *units, const qsf_device_id *tied, uint32_t first,
-                                uint32_t n, qsf_device_dispatch *list, size_t *len, qsf_error *err)
+qsf_status qsf_device_head_bring(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
+                                 const qsf_head_units *units, uint32_t number, const qsf_device_id *tied,
+                                 qsf_error *err)
+{
+    const bool pieces = s->streamed && !tied;
+    qsf_head_part part = { 0 };
+    qsf_status st = QSF_OK;
+    head_weights w;
+    head_describe(b, s, &w);
+    w.final = *units->final;
+    if (pieces || !s->streamed) part = qsf_head_stream_part(s, number, units);
+    if (!s->streamed) w.m = part.m, w.bias = part.bias;
+    if (!h->steps.n_steps) st = head_make(h, b, &w, tied, false, err);
+    if (!st && pieces) st = qsf_device_matrix_fill(b, h->steps.weights, &w.m, part.row, &part.m, err);
+    h->steps.ready = !st && (!pieces || number + 1 == s->n_parts);
+    return st;
+}
+
+qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, uint32_t first, uint32_t n,
+                                qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
     const qsf_device_batch batch = { .n = n };
     qsf_status st = QSF_OK;
-    if (!h->steps.ready) {
-        const qsf_head_part part = qsf_head_stream_part(s, 0, units);
-        const head_weights w = { part.m, part.bias, *units->final, head_is_scaled(b, s) };
-        if ((st = head_make(h, b, &w, tied, false, err))) return st;
-    }
     if (h->first != first || h->n != n) {
         qsf_device_layer_batch(b, &h->steps, &batch);
         qsf_wgsl_rows_numbers *norm = qsf_device_numbers_at(b, h->steps.numbers_at);

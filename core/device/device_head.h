@@ -12,20 +12,28 @@ typedef struct qsf_device_head {
     qsf_device_layer steps;             /* the norm, then a product for each part of the matrix */
 } qsf_device_head;
 
-/* Rows of a part of the matrix, as the device can bind it; the part from row `at` on.  data: the
- * matrix is not only described. */
+/* Rows of a part of the matrix, as the device can bind it; the part from row `at` on. */
 uint32_t   qsf_device_matrix_rows(const qsf_device_buffers *b, const qsf_matrix *m);
-qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows, bool data);
+qsf_matrix qsf_device_matrix_part(const qsf_matrix *m, uint32_t at, uint32_t rows);
+/* Whether pieces of a file's matrix, read one by one, have the form of the whole one, m. */
+bool       qsf_device_pieces_fit(const qsf_source *s, const qsf_matrix_place *p, const qsf_matrix *m);
+/* Writes a piece, from row `row` of m on, to the buffers of m's parts. */
+qsf_status qsf_device_matrix_fill(const qsf_device_buffers *b, const qsf_device_id *to, const qsf_matrix *m,
+                                  uint32_t row, const qsf_matrix *piece, qsf_error *err);
 
 /* Decides whether the device computes the head (h->here), makes room for logits, [n_logits][ld],
  * and begins to compile its pipelines. */
 qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
                                  uint32_t ld, qsf_error *err);
+/* Brings part `number` of it, which was fetched; it is there (h->steps.ready) after the last one.
+ * tied: the matrix, if that is there already. */
+qsf_status qsf_device_head_bring(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
+                                 const qsf_head_units *units, uint32_t number, const qsf_device_id *tied,
+                                 qsf_error *err);
 /* Appends the dispatches for n consecutive rows of X: logits of row `first` are row 0.  The model's
- * scale and soft cap of logits are left to the caller.  tied: the matrix, if it is there. */
-qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
-                                const qsf_head_units *units, const qsf_device_id *tied, uint32_t first,
-                                uint32_t n, qsf_device_dispatch *list, size_t *len, qsf_error *err);
+ * scale and soft cap of logits are left to the caller. */
+qsf_status qsf_device_head_list(qsf_device_head *h, qsf_device_buffers *b, uint32_t first, uint32_t n,
+                                qsf_device_dispatch *list, size_t *len, qsf_error *err);
 /* Applies these to a row that has come. */
 void       qsf_device_head_finish(const qsf_kernels *k, const qsf_hparams *hp, float *logits);
 void       qsf_device_head_done(qsf_device_head *h, const qsf_device_buffers *b);

@@ -32,6 +32,8 @@ static void device_release(device_executor *e)
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     e->c->fetch.elsewhere = NULL;
+    e->c->head_stream.elsewhere = false;
+    e->c->embedding.end = 0;
     if (e->list) qsf_dealloc(p, e->list, e->n_room * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);

@@ -47,8 +47,8 @@ static qsf_status upload_turned(const qsf_device_buffers *b, qsf_device_id to, u
     return st;
 }
 
-static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, uint64_t at,
-                                const qsf_matrix *m, qsf_error *err)
+qsf_status qsf_device_upload_matrix(const qsf_device_buffers *b, qsf_device_id to, uint64_t at,
+                                    const qsf_matrix *m, qsf_error *err)
 {
     const uint64_t bytes = matrix_bytes(m), whole = m->t.bytes / QSF_DEVICE_ALIGN * QSF_DEVICE_ALIGN;
     uint8_t end[QSF_DEVICE_ALIGN] = { 0 };
@@ -88,7 +88,7 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
     }
     if ((k->st = weights_new(k, r.len, &r.buffer))) return r;
     for (uint32_t i = 0; i < p->n && !k->st; i++) {
-        k->st = upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
+        if (p->m[i]->t.data) k->st = qsf_device_upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
         at += matrix_bytes(p->m[i]);
     }
     return r;

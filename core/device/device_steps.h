@@ -135,6 +135,9 @@ void  qsf_device_product_slices(qsf_wgsl_product *p, uint32_t tiles, uint32_t co
 /* Writes bytes to a buffer, piece by piece. */
 qsf_status qsf_device_upload(const qsf_device_buffers *b, qsf_device_id to, uint64_t at, const void *from,
                              uint64_t bytes, qsf_error *err);
+/* The same for a matrix, whose data is there. */
+qsf_status qsf_device_upload_matrix(const qsf_device_buffers *b, qsf_device_id to, uint64_t at,
+                                    const qsf_matrix *m, qsf_error *err);
 /* The dispatch of a step for a batch; variant: of products. */
 qsf_status qsf_device_step_dispatch(qsf_device_buffers *b, qsf_device_step *s, const qsf_device_batch *batch,
                                     uint32_t variant, qsf_device_dispatch *out, qsf_error *err);

@@ -110,17 +110,23 @@ static uint32_t replay_rows(qsf_replay *r, uint32_t s, uint32_t length, uint32_t
     return batch->n;
 }
 
-/* Computes the batch of those rows, whose positions exist. */
+/* The batch of those rows, whose positions exist, begins. */
+static void replay_start(qsf_replay *r, uint32_t *lengths)
+{
+    qsf_context *c = r->c;
+    c->now = (qsf_batch_state){ .active = true, .n_new = c->batch.n, .old_length = lengths,
+                                .stage = { QSF_STAGE_EMBEDDING, 0 }, .begun_ns = r->begun_ns };
+    c->fetch.batch++;
+    c->executor->does->begin(c->executor, true);
+}
+
+/* Computes it. */
 static qsf_status replay_batch(qsf_replay *r)
 {
     qsf_context *c = r->c;
-    qsf_executor *x = c->executor;
     bool waiting;
     qsf_status st;
-    c->now = (qsf_batch_state){ .active = true, .n_new = c->batch.n, .old_length = r->lengths,
-                                .stage = { QSF_STAGE_EMBEDDING, 0 }, .begun_ns = r->begun_ns };
-    c->fetch.batch++;
-    x->does->begin(x, true);
+    replay_start(r, r->lengths);
     do {
         st = qsf_step(c, &waiting);
         if (st == QSF_PENDING && waiting && (st = qsf_wait(c)) == QSF_OK) st = QSF_PENDING;
@@ -128,18 +134,24 @@ static qsf_status replay_batch(qsf_replay *r)
     return st;
 }
 
+/* A batch took its rows for computed; if it failed, they are lost again. */
+static void replay_failed(qsf_replay *r, uint32_t s)
+{
+    for (uint32_t i = 0; i < r->c->batch.n; i++) {
+        uint32_t block;
+        const uint32_t bit = replay_place(&r->c->tables.seqs[s], r->c->batch.rows[i].pos, &block);
+        r->lost[block] |= bit;
+    }
+}
+
 static qsf_status replay_seq(qsf_replay *r, uint32_t s, uint32_t length)
 {
     if (!replay_possible(r, s, length)) return QSF_OK;
     for (uint32_t pos = 0; replay_rows(r, s, length, &pos);) {
         const qsf_status st = replay_batch(r);
-        /* it took its rows for computed; if it failed, they are lost again */
-        for (uint32_t i = 0; st && i < r->c->batch.n; i++) {
-            uint32_t block;
-            const uint32_t bit = replay_place(&r->c->tables.seqs[s], r->c->batch.rows[i].pos, &block);
-            r->lost[block] |= bit;
-        }
-        if (st) return st;
+        if (!st) continue;
+        replay_failed(r, s);
+        return st;
     }
     return QSF_OK;
 }
@@ -203,7 +215,7 @@ qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err)
         st = replay_seq(r, s, was.active ? was.old_length[s] : r->lengths[s]);
     r->runs = false;
     if (st == QSF_E_CANCELLED || st == QSF_E_UNSUPPORTED) {
-        /* a host whose reads come between steps: positions stay lost */
+        /* a host whose reads come between steps, which qsf_replay_check leaves it to */
         c->error = (qsf_error){ 0 };
         st = QSF_OK;
     }
@@ -211,6 +223,42 @@ qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err)
     r->checked = false;
     replay_resume(r, &was, n, n_asked);
     return st;
+}
+
+/* ---- again, by steps ---- */
+
+/* The next lost positions become the batch under way; false: none is left. */
+static bool replay_next(qsf_replay *r)
+{
+    if (!replay_rows(r, r->seq, r->was.old_length[r->seq], &r->pos)) return false;
+    replay_start(r, r->was.old_length);
+    return true;
+}
+
+/* Those of sequence s come before the batch; QSF_E_IO: they cannot be computed again. */
+static qsf_status replay_before(qsf_replay *r, uint32_t s)
+{
+    qsf_context *c = r->c;
+    if (!c->now.active || !r->embeds || !replay_possible(r, s, c->now.old_length[s])) return QSF_E_IO;
+    r->was = c->now;
+    r->n = c->batch.n;
+    r->n_asked = c->batch.n_asked;
+    memcpy(r->rows, c->batch.rows, r->n * sizeof *r->rows);
+    r->seq = s;
+    r->pos = 0;
+    r->runs = r->steps = true;
+    if (replay_next(r)) return QSF_PENDING;
+    qsf_replay_end(r, true);
+    return QSF_E_IO;
+}
+
+void qsf_replay_end(qsf_replay *r, bool done)
+{
+    if (!r->steps || (done && replay_next(r))) return;
+    r->runs = r->steps = false;
+    if (!done) replay_failed(r, r->seq);
+    if (!done) r->was.active = false, r->n_asked = 0;
+    replay_resume(r, &r->was, r->n, r->n_asked);
 }
 
 qsf_status qsf_replay_check(qsf_replay *r, qsf_error *err)
@@ -224,6 +272,7 @@ qsf_status qsf_replay_check(qsf_replay *r, qsf_error *err)
         const qsf_kv_seq *q = &c->tables.seqs[s];
         for (uint32_t k = 0; k < q->n; k++) {
             if (!(r->lost[q->blocks[k]] & replay_seen(q, k))) continue;
+            if ((st = replay_before(r, s)) == QSF_PENDING) return st;
             c->now.old_length[s] = 0;
             st = qsf_fail(err, QSF_E_IO, "sequence %u is empty now: its keys and values were on a GPU that "
                           "failed, and cannot be computed again; feed its tokens from the first on",

@@ -21,6 +21,10 @@ typedef struct qsf_replay {
     bool      fallen;           /* the device has failed */
     bool      runs;             /* positions are computed again just now */
     bool      checked;          /* what the batch under way sees is not lost */
+    bool      steps;            /* by the caller's steps, in place of the batch under way: */
+    qsf_batch_state was;        /* that batch, */
+    uint32_t  n, n_asked;       /* and its rows */
+    uint32_t  seq, pos;         /* whose positions from which on come next */
     uint64_t  begun_ns;         /* the batch under way */
     uint32_t  n_blocks;
     int32_t  *tokens;           /* [n_blocks][QSF_KV_BLOCK] */
@@ -42,7 +46,11 @@ void       qsf_replay_kept(qsf_replay *r, uint32_t block);
 /* The layers are the CPU's now: computes what the device had, and begins the batch under way again.
  * QSF_OK also if positions are lost. */
 qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err);
-/* QSF_E_IO: the batch under way needs positions that are lost.  Before its first stage. */
+/* Before the first stage of the batch under way.  QSF_PENDING: it needs positions that are lost;
+ * they are computed first, by the next steps.  QSF_E_IO: that is not possible. */
 qsf_status qsf_replay_check(qsf_replay *r, qsf_error *err);
+/* A batch has ended, or was dropped: the next of such positions follow, or the batch that waits for
+ * them begins again. */
+void       qsf_replay_end(qsf_replay *r, bool done);
 
 #endif

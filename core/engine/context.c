@@ -35,6 +35,7 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
     }
     o->n_batch = QSF_MIN(o->n_batch, o->n_ctx);
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
+    o->device_layers = o->ram_budget ? 0 : QSF_MIN(o->device_layers, hp->n_layers);
     if (o->f32) o->kv_type = QSF_KV_F32;
     return QSF_OK;
 }

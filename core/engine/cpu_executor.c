@@ -29,13 +29,21 @@ static void cpu_kv_layout(const qsf_source *s, const qsf_context_options *o, qsf
                        s->most.head_dim);
 }
 
+/* Layers of the cache that have room at once: those that stay, and the first that moves to a
+ * device, for its trial. */
+static uint32_t cpu_kv_layers(const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *l)
+{
+    if (!o->device_layers) return l->n_layers;
+    return QSF_MIN(qsf_layers_kept(s, o->quality, s->hp.n_layers - o->device_layers) + 1, l->n_layers);
+}
+
 static void cpu_plan(const qsf_source *s, const qsf_needs *n, const qsf_context_options *o,
                      qsf_executor_needs *out)
 {
     qsf_kv_layout l;
     qsf_buffers b;
     cpu_kv_layout(s, o, &l);
-    out->kv = qsf_kv_bytes(&l, qsf_kv_blocks_of(o));
+    out->kv = qsf_kv_bytes(&l, cpu_kv_layers(s, o, &l), qsf_kv_blocks_of(o));
     out->state = qsf_state_memory(qsf_state_place(s, o->quality, s->hp.n_layers), o->n_seqs);
     out->activations = qsf_buffers_layout(&b, NULL, s, n, o);
 }
@@ -74,7 +82,8 @@ static qsf_status cpu_init(qsf_executor *x, const qsf_executor_host *host, qsf_e
     qsf_bias_init(&e->key_bias, host->ropes, host->k, o->n_ctx);
     qsf_kv_attention_init(&e->kv_attention, e->b.kv_attention, s, o);
     qsf_lora_room_init(&e->lora_room, host->platform, qsf_rows_most(o), e->b.n_slots);
-    if ((st = qsf_kv_init(&e->kv, host->memory, &x->kv, qsf_kv_blocks_of(o), err))) return st;
+    const uint32_t n_kv = cpu_kv_layers(s, o, &x->kv);
+    if ((st = qsf_kv_init(&e->kv, host->memory, &x->kv, n_kv, qsf_kv_blocks_of(o), err))) return st;
     return qsf_state_init(&e->state, host->memory, x->state_bytes, host->state_seqs, o->n_seqs, err);
 }
 
@@ -104,9 +113,11 @@ static void cpu_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 static qsf_status cpu_kv_map(qsf_executor *x, uint32_t layer, uint32_t block, bool write, uint8_t **bytes,
                              qsf_error *err)
 {
-    (void)write, (void)err;
-    *bytes = qsf_kv_record(&on_cpu(x)->kv, layer, block, 0);
-    return QSF_OK;
+    qsf_cpu_executor *e = on_cpu(x);
+    const qsf_status st = qsf_kv_need(&e->kv, e->host.platform, layer, err);
+    (void)write;
+    if (!st) *bytes = qsf_kv_record(&e->kv, layer, block, 0);
+    return st;
 }
 
 static qsf_status cpu_state_map(qsf_executor *x, uint32_t slot, bool write, uint8_t **bytes, qsf_error *err)
@@ -190,8 +201,11 @@ static qsf_status cpu_layer(qsf_cpu_executor *e, qsf_pass *p, const qsf_stage_wo
     p->number = (int32_t)layer;
     p->place.kv = qsf_layers_kept(s, p->o->quality, p->layer->kv_from ? p->layer->kv_from - 1 : layer);
     if (p->cpu->state) p->place.state = qsf_state_place(s, p->o->quality, layer);
+    qsf_status st = QSF_OK;
+    if (qsf_layer_attends(p->layer)) st = qsf_kv_need(&e->kv, e->host.platform, p->place.kv, err);
+    if (st) return st;
     qsf_layer_compute(p);
-    const qsf_status st = cpu_finite(e, work->stage, err);
+    st = cpu_finite(e, work->stage, err);
     return st ? st : work->walk->n ? QSF_PENDING : QSF_OK;
 }
 

@@ -123,7 +123,8 @@ typedef struct qsf_executor_table {
     /* After a batch that is done: computes what an approximate head has left out of row i of the
      * logits, for the tokens of mask, a bit for each.  rows_out gives them. */
     qsf_status (*logits_more)(qsf_executor *x, uint32_t i, const uint32_t *mask, qsf_error *err);
-    /* The batch is done, or dropped.  seqs: whose counts of attention are output. */
+    /* The batch is done, or dropped.  seqs: whose counts of attention are output.  The executor may
+     * begin another one in its place (device/replay.h). */
     void (*end)(qsf_executor *x, qsf_kv_seq *seqs, bool done);
 
 #if !defined(QSF_NO_CANDIDATES)

@@ -136,9 +136,10 @@ static bool head_streams(qsf_grant *g)
 
 static void ends_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
 {
-    const bool embedding = g->embedding.streams && !asked->embedding.streams;
-    const char *embd = g->head.streams ? "embedding and head stream" : "embedding streams";
-    if (embedding || g->head.streams) qsf_plan_note(plan, false, "%s", embedding ? embd : "head streams");
+    const bool embedding = g->embedding.streams && !asked->embedding.streams,
+        head = g->head.streams && !asked->head.streams;
+    const char *embd = head ? "embedding and head stream" : "embedding streams";
+    if (embedding || head) qsf_plan_note(plan, false, "%s", embedding ? embd : "head streams");
 }
 
 static bool head_parts(qsf_grant *g)

@@ -48,7 +48,7 @@ typedef struct option_row {
     ROW(name, QSF_OPTION_WHOLE, member, OPTION_I64, least, most, value, NULL, unit, help)
 
 enum { POSITIONS_MOST = 1 << 24, SINKS_MOST = 1 << 16, BATCH_MOST = 1 << 16, SEQS_MOST = 4096,
-       LAST_MOST = 1 << 20, TOP_K_MOST = 1000000000, PENALTY_MOST = 100 };
+       LAYERS_MOST = 1 << 16, LAST_MOST = 1 << 20, TOP_K_MOST = 1000000000, PENALTY_MOST = 100 };
 
 /* clang-format off */
 #define OPTION_STRUCT qsf_context_options
@@ -97,6 +97,8 @@ static const option_row context_rows[] = {
     FLAG("first-stage", first_stage, 0,
         "if a progressive file fits in memory, start to answer with the high bits of its weights; "
         "qsf_refine adds the low bits"),
+    WHOLE("device-layers", device_layers, 0, LAYERS_MOST, 0, "layers",
+        "this many last layers will move to a GPU: their weights do not stay in memory"),
 };
 #undef OPTION_STRUCT
 

@@ -277,17 +277,18 @@ static void plan_experts(const qsf_source *s, const plan_sizes *z, uint64_t spar
 static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant *g, qsf_memory *m,
                        qsf_plan *plan)
 {
-    const uint32_t n_layers = s->hp.n_layers, n_run = qsf_layers_run(s, g->o.quality, n_layers);
+    const uint32_t n_layers = s->hp.n_layers, n_run = qsf_layers_run(s, g->o.quality, n_layers),
+        n_here = n_layers - g->o.device_layers;
     const uint64_t budget = g->o.ram_budget;
-    /* Layers that stay: all, or as many from the first on as leave room for the buffers that the
-     * others pass through. */
+    /* Layers that stay: all that no device computes, or as many from the first on as leave room for
+     * the buffers that the others pass through. */
     const uint64_t taken = plan->total + z->experts_least;
-    const bool all_stay = budget == 0 || taken + z->layers <= budget;
-    plan->resident = all_stay && !z->expert;
-    uint64_t spare = plan->resident ? z->layers : budget - taken - (all_stay ? 0 : g->n_slots * z->largest);
+    const bool all_stay = budget == 0 || taken + z->layers <= budget, whole = all_stay && !z->expert;
+    plan->resident = whole && n_here == n_layers;
+    uint64_t spare = whole ? z->layers : budget - taken - (all_stay ? 0 : g->n_slots * z->largest);
     uint64_t pinned = 0;
     m->fetch.n_slots = 0;
-    for (uint32_t u = 0; u < n_layers; u++) {
+    for (uint32_t u = 0; u < n_here; u++) {
         const uint64_t bytes = m->caps[u];
         if (!qsf_layer_runs(s, g->o.quality, u)) continue;
         if (bytes > spare) break;
@@ -299,7 +300,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     }
     const uint32_t stay = m->fetch.n_slots;
     plan->n_slots = stay == n_run ? 0 : g->n_slots;
-    if (plan->n_slots)
+    if (plan->n_slots && budget)
         qsf_plan_note(plan, false, "%u of %u layers stream", (unsigned)(n_run - stay), (unsigned)n_run);
     plan_item(plan, "layers that stay", pinned);
     if (plan->n_slots) plan_item(plan, "layer buffers", g->n_slots * z->largest);
@@ -314,6 +315,16 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     m->embedding = g->embedding;
     m->embedding.n_batch = g->o.n_batch;
     m->head = g->head;
+}
+
+/* What a device will have passes through in parts.  Tied matrices do so together. */
+static void plan_moves(const qsf_source *s, qsf_grant *g)
+{
+    const bool all = g->o.device_layers == s->hp.n_layers;
+    g->n_slots = 1;
+    g->head.streams = g->can_head && (all || !g->tied);
+    g->embedding.streams |= g->can_embd && all;
+    g->embedding.part = g->head.part = QSF_LEAST_PART;
 }
 
 /* What the options ask for, before anything is reduced. */
@@ -331,6 +342,7 @@ static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, 
      * file. */
     g.embedding.streams = s->hp.n_embd_layer && !g.tied && g.can_embd;
     g.head.part = QSF_MIN(QSF_MAX(z->largest, QSF_LEAST_PART), PLAN_MAX_PART);
+    if (o->device_layers) plan_moves(s, &g);
     return g;
 }
 
@@ -342,7 +354,9 @@ static qsf_status plan_sizes_of(const qsf_model *model, const qsf_context_option
     const qsf_source *s = model->source;
     qsf_status st = plan_measure(s, o, qsf_experts_possible(s), z, m->caps, err);
     if (st || (st = qsf_head_bytes(s, o, &z->rows_head, err))) return st;
-    *least = plan_least(model, z, plan_wishes(s, o, ctx_given, z));
+    qsf_context_options alone = *o;     /* a budget excludes a device's layers */
+    alone.device_layers = 0;
+    *least = plan_least(model, z, plan_wishes(s, &alone, ctx_given, z));
     if (!z->expert) return QSF_OK;
     plan_sizes whole;
     qsf_plan plan;
@@ -386,7 +400,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
         reduced = true;
     }
     plan->least = least;
-    if (!reduced && plan_fits(plan, &z, &g, PLAN_SLOTS)) g.n_slots = PLAN_SLOTS;
+    if (!reduced && !g.o.device_layers && plan_fits(plan, &z, &g, PLAN_SLOTS)) g.n_slots = PLAN_SLOTS;
     plan_place(s, &z, &g, m, plan);
     *o = g.o;
     m->reserve = plan->total - plan_apart(model, o);

@@ -50,7 +50,8 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
 static uint32_t parts_needed(const qsf_context *c)
 {
     if (c->behind.rows) return 0;
-    return c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden;
+    if (c->batch.n_asked && !c->head_stream.elsewhere) return c->head_stream.n_parts;
+    return c->batch.n_asked > 0 || c->now.hidden;
 }
 
 /* Rows are embedded or, if states is not NULL, are the output of the layer before the first one
@@ -172,7 +173,6 @@ static void batch_done(qsf_context *c)
     if (c->hp->both_ways)       /* the next batch has other texts */
         for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     qsf_state_batch_done(&c->state);
-    c->executor->does->end(c->executor, c->tables.seqs, true);
     qsf_exit_end(&c->early_exit);
     if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
     if (c->now.n_new == c->batch.n_asked) {
@@ -182,6 +182,7 @@ static void batch_done(qsf_context *c)
         c->stats.tokens_prompt += c->now.n_new;
         c->stats.ns_prompt += ns;
     }
+    c->executor->does->end(c->executor, c->tables.seqs, true);
 }
 
 /* What the batch was computed for comes to the host.  Logits of an approximate head are -infinity
@@ -330,6 +331,7 @@ static qsf_status step_compute(qsf_context *c, const qsf_stage_work *work)
     if (!batch_computed(c)) return QSF_PENDING;
     if ((st = batch_output(c))) return st;
     batch_done(c);
+    if (c->now.active) return QSF_PENDING;              /* the executor has begun another */
     qsf_context_seen(c);
     return QSF_OK;
 }

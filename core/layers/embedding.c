@@ -35,6 +35,12 @@ static void rows_pieces(qsf_embedding *e, const qsf_source *s, qsf_piece list[RO
     list[ROWS_KEPT + 2] = QSF_PIECE(e->kept_used, e->n_kept, "embedding rows");
 }
 
+/* Of the matrix, what is fetched at once. */
+static uint64_t embedding_part(const qsf_matrix_place *p, const qsf_embedding_plan *plan)
+{
+    return plan->part ? qsf_place_bytes(p, qsf_place_rows(p, plan->part)) : p->strip_bytes;
+}
+
 uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
@@ -42,7 +48,7 @@ uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan
     qsf_piece list[ROWS_PIECES];
     if (!plan->streams) return 0;
     rows_pieces(&e, s, list);
-    uint64_t streams = qsf_stream_bytes(s, place.unit, 1, place.strip_bytes);
+    uint64_t streams = qsf_stream_bytes(s, place.unit, 1, embedding_part(&place, plan));
     if (table_cols(s)) streams += qsf_stream_bytes(s, place.unit, 1, qsf_place_table(s).strip_bytes);
     return streams + qsf_pieces_bytes(list, ROWS_KEPT);
 }
@@ -60,7 +66,9 @@ qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embeddin
     qsf_status st;
     *e = (qsf_embedding){ .fetch = f, .streamed = plan->streams, .place = qsf_place_embedding(f->source) };
     if (!plan->streams) return QSF_OK;
-    if ((st = qsf_stream_init(&e->rows, f, e->place.unit, 1, e->place.strip_bytes, false, err))) return st;
+    const uint64_t part = embedding_part(&e->place, plan);
+    if (plan->part) e->part_rows = qsf_place_rows(&e->place, plan->part);
+    if ((st = qsf_stream_init(&e->rows, f, e->place.unit, 1, part, false, err))) return st;
     if (table_cols(f->source)) {
         e->table_place = qsf_place_table(f->source);
         st = qsf_stream_init(&e->table, f, e->place.unit, 1, e->table_place.strip_bytes, false, err);
@@ -164,6 +172,7 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
     uint64_t begin, end;
     *w = NULL;
     if (!e->streamed) return qsf_fetch_unit(e->fetch, e->place.unit, wait, w, err);
+    if (e->end) return qsf_stream_get(&e->rows, e->begin, e->end, e->tile, wait, &e->strip, err);
     if (e->next == e->n_order) return QSF_OK;
     const int32_t token = batch->rows[e->order[e->next]].token;
     strip_range(&e->place, token, &begin, &end);

@@ -14,7 +14,12 @@ typedef struct qsf_embedding {
     qsf_matrix_place place;
     qsf_stream rows;                   /* one strip of them */
     const qsf_slot *strip;             /* what has been fetched last */
-    /* The same of tokens' rows for layers, if the model has them. */
+    /* Wanted in place of the next row, by an executor to which the matrix moves: a part of at most
+     * the plan's size.  end 0: none. */
+    uint64_t   begin, end;
+    uint32_t   part_rows;              /* rows of such a part; 0: no part is possible */
+    const qsf_tensor *tile;            /* as of qsf_want */
+    /* Strips of tokens' rows for layers, if the model has them. */
     qsf_matrix_place table_place;
     qsf_stream table;
     const qsf_slot *table_strip;
@@ -35,6 +40,7 @@ typedef struct qsf_embedding_plan {
     bool       streams;
     uint32_t   n_kept;                 /* rows */
     uint32_t   n_batch;
+    uint64_t   part;                   /* bytes that may be fetched at once; 0: a strip */
 } qsf_embedding_plan;
 
 bool       qsf_embedding_can_stream(const qsf_source *s);

@@ -3,7 +3,6 @@
 #include "layers/head_stream.h"
 
 #include "base/pieces.h"
-#include "tensor/ggml_tiles.h"
 
 /* ---- where it lies ---- */
 
@@ -38,26 +37,6 @@ bool qsf_head_can_stream(const qsf_source *s)
     return qsf_stream_possible(s, place.unit, begin, end);
 }
 
-/* Rows of a part of the head that takes at most `part` bytes. */
-static uint32_t part_rows(const qsf_matrix_place *p, uint64_t part)
-{
-    const uint64_t sixteen = p->strip_bytes * QSF_TILE_ROWS / p->strip_rows;
-    const uint64_t all = qsf_round_up(p->t->rows, QSF_TILE_ROWS);
-    return (uint32_t)QSF_MIN(QSF_MAX(part / sixteen, 1) * QSF_TILE_ROWS, all);
-}
-static uint64_t part_bytes(const qsf_matrix_place *p, uint32_t rows)
-{
-    return p->strip_bytes * rows / p->strip_rows;
-}
-
-/* Whether the parts are brought into tiles.  One that begins at a checked chunk has no
- * room to fill the last strip. */
-static bool part_tiles(const qsf_source *s, const qsf_matrix_place *p)
-{
-    if (qsf_ggml_tile_type(p->t) < 0) return false;
-    return p->t->rows % QSF_TILE_ROWS == 0 || !s->units[qsf_source_unit(s, p->unit)].has_crc;
-}
-
 /* ---- memory ---- */
 
 static qsf_piece norm_piece(qsf_head_stream *h, const qsf_source *s)
@@ -70,7 +49,7 @@ uint64_t qsf_head_stream_bytes(const qsf_source *s, const qsf_head_stream_plan *
     const qsf_matrix_place place = qsf_place_head(s);
     uint64_t begin, end;
     if (!plan->streams) return 0;
-    const uint64_t part = part_bytes(&place, part_rows(&place, plan->part));
+    const uint64_t part = qsf_place_bytes(&place, qsf_place_rows(&place, plan->part));
     qsf_head_stream h;
     const qsf_piece norm = norm_piece(&h, s);
     const uint64_t parts = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part);
@@ -85,9 +64,9 @@ static qsf_status head_stream_begin(qsf_head_stream *h, uint64_t part, qsf_error
     qsf_fetch *f = h->fetch;
     const qsf_source *s = f->source;
     uint64_t begin, end;
-    h->rows = part_rows(&h->place, part);
+    h->rows = qsf_place_rows(&h->place, part);
     h->n_parts = (uint32_t)qsf_ceil_div(h->place.t->rows, h->rows);
-    const uint64_t bytes = part_bytes(&h->place, h->rows);
+    const uint64_t bytes = qsf_place_bytes(&h->place, h->rows);
     qsf_status st = qsf_stream_init(&h->parts, f, h->place.unit, QSF_PARTS_AHEAD, bytes, true, err);
     if (st) return st;
     vectors_range(s, &begin, &end);
@@ -119,18 +98,14 @@ void qsf_head_stream_done(qsf_head_stream *h)
 /* Part `part` of the head, as the file has it; *begin is where. */
 static qsf_tensor part_tensor(const qsf_head_stream *h, uint32_t part, uint64_t *begin)
 {
-    qsf_tensor t = *h->place.t;
-    t.rows = QSF_MIN(h->rows, t.rows - part * h->rows);
-    t.bytes = h->place.strip_bytes * qsf_ceil_div(t.rows, h->place.strip_rows);
-    *begin = h->place.at + part * part_bytes(&h->place, h->rows);
-    return t;
+    return qsf_place_part(&h->place, h->rows, part, begin);
 }
 
 static qsf_status part_start(qsf_head_stream *h, uint32_t part, qsf_error *err)
 {
     uint64_t begin;
     const qsf_tensor t = part_tensor(h, part, &begin);
-    const bool tiles = part_tiles(h->fetch->source, &h->place);
+    const bool tiles = qsf_place_tiles(h->fetch->source, &h->place);
     return qsf_stream_start(&h->parts, begin, begin + t.bytes, tiles ? &t : NULL, err);
 }
 
@@ -138,7 +113,7 @@ static qsf_status part_get(qsf_head_stream *h, uint32_t part, bool wait, qsf_err
 {
     uint64_t begin;
     const qsf_tensor t = part_tensor(h, part, &begin);
-    const bool tiles = part_tiles(h->fetch->source, &h->place);
+    const bool tiles = qsf_place_tiles(h->fetch->source, &h->place);
     return qsf_stream_get(&h->parts, begin, begin + t.bytes, tiles ? &t : NULL, wait, &h->part, err);
 }
 
@@ -182,6 +157,7 @@ qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, q
         units->head = units->final;
         return s->hp.tied ? qsf_fetch_unit(h->fetch, h->place.unit, wait, &units->head, err) : QSF_OK;
     }
+    if (h->elsewhere) return QSF_OK;
     if ((st = part_start(h, part, err))) return st;
     /* A failure shows when that part is needed. */
     if (part + 1 < h->n_parts) (void)part_start(h, part + 1, NULL);
@@ -223,6 +199,7 @@ static void units_ahead(const qsf_head_stream *h)
 
 void qsf_head_stream_ahead(qsf_head_stream *h, bool last)
 {
+    if (h->elsewhere) return;
     if (!h->streamed) units_ahead(h);
     if (!h->streamed || !last) return;
     for (uint32_t part = 0; part < QSF_MIN(h->n_parts, QSF_PARTS_AHEAD); part++)
@@ -233,5 +210,6 @@ void qsf_head_stream_next(qsf_head_stream *h, uint32_t part)
 {
     /* After the last part comes the next token's first. */
     const uint32_t next = part + QSF_PARTS_AHEAD;
-    if (h->streamed) (void)part_start(h, next < h->n_parts ? next : part % QSF_PARTS_AHEAD, NULL);
+    if (!h->streamed || h->elsewhere) return;
+    (void)part_start(h, next < h->n_parts ? next : part % QSF_PARTS_AHEAD, NULL);
 }

@@ -10,6 +10,7 @@
 typedef struct qsf_head_stream {
     qsf_fetch  *fetch;
     bool       streamed;
+    bool       elsewhere;              /* the executor has the matrix: of a stream no part is fetched */
     qsf_matrix_place place;
     qsf_stream parts;                  /* QSF_PARTS_AHEAD of them */
     qsf_stream final_norm;             /* of a unit that also holds the head */

@@ -55,30 +55,46 @@ uint32_t qsf_kv_blocks_of(const qsf_context_options *o)
     return (uint32_t)(o->n_seqs * (seq + 1) + qsf_ceil_div(o->n_batch, QSF_KV_BLOCK));
 }
 
-uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks)
+uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_layers, uint32_t n_blocks)
 {
-    return (uint64_t)l->n_layers * n_blocks * l->n_kv_heads * l->record;
+    return (uint64_t)n_layers * n_blocks * l->n_kv_heads * l->record;
 }
 
-qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks,
-                       qsf_error *err)
+static uint64_t kv_bytes_of(const qsf_kv *kv)
 {
-    *kv = (qsf_kv){ .platform = p, .layout = *l, .n_blocks = n_blocks,
-                    .data_bytes = qsf_kv_bytes(l, n_blocks) };
-    kv->data = qsf_alloc(p, kv->data_bytes, "KV cache", err);
+    return qsf_kv_bytes(&kv->layout, kv->n_layers, kv->n_blocks);
+}
+
+qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_layers,
+                       uint32_t n_blocks, qsf_error *err)
+{
+    *kv = (qsf_kv){ .platform = p, .layout = *l, .n_blocks = n_blocks, .n_layers = n_layers };
+    kv->data = qsf_alloc(p, kv_bytes_of(kv), "KV cache", err);
     return kv->data ? QSF_OK : QSF_E_MEMORY;
 }
 
 void qsf_kv_done(qsf_kv *kv)
 {
     if (!kv->platform) return;
-    qsf_dealloc(kv->platform, kv->data, kv->data_bytes);
+    qsf_dealloc(kv->platform, kv->data, kv_bytes_of(kv));
     *kv = (qsf_kv){ 0 };
+}
+
+qsf_status qsf_kv_need(qsf_kv *kv, const qsf_platform *p, uint32_t layer, qsf_error *err)
+{
+    qsf_kv all;
+    if (layer < kv->n_layers) return QSF_OK;
+    const qsf_status st = qsf_kv_init(&all, p, &kv->layout, kv->layout.n_layers, kv->n_blocks, err);
+    if (st) return st;
+    memcpy(all.data, kv->data, (size_t)kv_bytes_of(kv));
+    qsf_kv_done(kv);
+    *kv = all;
+    return QSF_OK;
 }
 
 void qsf_kv_copy(const qsf_kv *kv, uint32_t to, uint32_t from)
 {
-    for (uint32_t l = 0; l < kv->layout.n_layers; l++)
+    for (uint32_t l = 0; l < kv->n_layers; l++)
         memcpy(qsf_kv_record(kv, l, to, 0), qsf_kv_record(kv, l, from, 0),
                kv->layout.n_kv_heads * kv->layout.record);
 }

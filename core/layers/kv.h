@@ -72,8 +72,8 @@ typedef struct qsf_kv {
     const qsf_platform *platform;
     qsf_kv_layout layout;
     uint32_t    n_blocks;
+    uint32_t    n_layers;  /* the first ones, which have room */
     uint8_t    *data;      /* [n_layers][n_blocks][n_kv_heads] records */
-    uint64_t    data_bytes;
 } qsf_kv;
 
 void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads,
@@ -88,11 +88,14 @@ static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2;
 const char *qsf_kv_name(qsf_kv_type type);
 /* The same for options with or without a window. */
 uint32_t qsf_kv_blocks_of(const qsf_context_options *o);
-uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks);
+uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_layers, uint32_t n_blocks);
 
-qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks,
-                       qsf_error *err);
+/* With room for the first n_layers of the layout's. */
+qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_layers,
+                       uint32_t n_blocks, qsf_error *err);
 void       qsf_kv_done(qsf_kv *kv);
+/* Makes room for all layers, from p's memory, if this one has no room yet. */
+qsf_status qsf_kv_need(qsf_kv *kv, const qsf_platform *p, uint32_t layer, qsf_error *err);
 /* Copies block `from` of all layers to block `to`. */
 void       qsf_kv_copy(const qsf_kv *kv, uint32_t to, uint32_t from);
 

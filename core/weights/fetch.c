@@ -195,7 +195,7 @@ static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
 static bool slot_has(const qsf_slot *slot, const qsf_want *want)
 {
     if (slot->state == QSF_SLOT_EMPTY || want->begin < slot->begin || want->end > slot->end) return false;
-    return !want->tile || slot->tile.data == qsf_slot_at(slot, want->begin);
+    return slot->tile.data == (want->tile ? qsf_slot_at(slot, want->begin) : NULL);
 }
 
 /* The slot that has the wanted range or will have it, -1: none. */

@@ -1,9 +1,11 @@
 /* What a model would take, before it is loaded.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {stat} from 'node:fs/promises';
+import {open, rm, stat} from 'node:fs/promises';
+import {join} from 'node:path';
 import {test} from 'node:test';
-import {GGUF, QSF, QsfError, bytesOf, estimate, fileServer, load} from './tools.js';
+import {GGUF, QSF, QsfError, WORK, bytesOf, estimate, fileServer, load} from './tools.js';
+import {hollowModel} from './tiny.js';
 
 const KNOWN = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
   'layers', 'trainedContext', 'contextLength', 'resident', 'slots', 'reductions'];
@@ -47,6 +49,30 @@ for (const [kind, file, most] of [['QSF', QSF, 2.5e6], ['GGUF', GGUF, 5e6]])
     assert.equal(before.fileBytes, (await stat(file)).size);
     assert.ok(server.sent < most, `${server.sent} bytes`);
     assert.ok(server.asked.every(range => range.startsWith('bytes=')));
+  });
+const SEVENS = {
+  'Qwen 2.5': {embedding: 3584, forward: 18944, layers: 28, heads: 28, kvHeads: 4, vocabulary: 152064},
+  Mistral: {embedding: 4096, forward: 14336, layers: 32, heads: 32, kvHeads: 8, vocabulary: 32768},
+  'LLaMA 2': {embedding: 4096, forward: 11008, layers: 32, heads: 32, kvHeads: 32, vocabulary: 32000},
+};
+for (const [name, shape] of Object.entries(SEVENS))
+  test(`${name}'s 7B in 4 bits on a GPU: at most 300 MB`, async t => {
+    const {header, length} = hollowModel(shape), file = join(WORK, 'hollow.gguf');
+    const written = await open(file, 'w');
+    t.after(() => rm(file));
+    await written.write(header);
+    await written.truncate(length);
+    await written.close();
+    const cpu = await estimate(file, {device: 'cpu'}), gpu = await estimate(file, {device: 'gpu'});
+    const [mb, all] = [gpu, cpu].map(({memoryBytes}) => (memoryBytes / 1e6).toFixed(0));
+    t.diagnostic(`${mb} MB, ${all} on the CPU`);
+    assert.ok(gpu.memoryBytes <= 300e6, JSON.stringify(gpu.plan));
+    assert.ok(cpu.memoryBytes > 3.5e9);
+    assert.deepEqual(gpu.reductions, []);
+    const bytes = Object.fromEntries(gpu.plan.map(item => [item.name, item.bytes]));
+    assert.equal(bytes['layers that stay'], 0);
+    assert.equal(bytes.embedding ?? bytes['final norm and head'], undefined);
+    assert.equal(gpu.leastBytes, cpu.leastBytes);       // a limit is for the CPU, too
   });
 test('takes bytes, and refuses what is no model', async () => {
   assert.equal((await estimate(await bytesOf(QSF))).layers, 30);

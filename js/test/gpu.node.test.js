@@ -60,24 +60,25 @@ describe('without WebGPU', () => {
   });
 });
 
+/* The same, with the devices that it gives within reach. */
+function watched(gpu, devices) {
+  return {requestAdapter: async options => {
+    const adapter = await gpu.requestAdapter(options);
+    return adapter && {info: adapter.info, limits: adapter.limits, requestDevice: async wishes => {
+      const device = await adapter.requestDevice(wishes);
+      devices.push(device);
+      return device;
+    }};
+  }};
+}
+
 describe('a GPU object', {skip}, () => {
   let model, wanted;
   const devices = [];
-  /* The same, with the devices that it gives within reach. */
-  function watched(gpu) {
-    return {requestAdapter: async options => {
-      const adapter = await gpu.requestAdapter(options);
-      return adapter && {info: adapter.info, limits: adapter.limits, requestDevice: async wishes => {
-        const device = await adapter.requestDevice(wishes);
-        devices.push(device);
-        return device;
-      }};
-    }};
-  }
   before(async () => {
     wanted = await onCpu();
     const gpu = createRequire(import.meta.url)(DAWN).create([]);
-    model = await load(MODEL, {...HOW, device: 'gpu', gpu: watched(gpu)});
+    model = await load(MODEL, {...HOW, device: 'gpu', gpu: watched(gpu, devices)});
   });
   after(() => model?.dispose());
 
@@ -162,9 +163,31 @@ test('weights that a GPU has are not read again', {skip}, async () => {
   assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
 });
 
+/* What stays of the layers. */
+const staying = ({info: {plan}}) => plan.find(({name}) => name === 'layers that stay').bytes;
+test('weights that a GPU has do not stay in memory; a lost one leaves the answer to the CPU', {skip},
+  async () => {
+    const devices = [], gpu = createRequire(import.meta.url)(DAWN).create([]);
+    const cpu = await load(LARGE, {...HOW, device: 'cpu'}), wanted = await answer(cpu);
+    const model = await load(LARGE, {...HOW, device: 'gpu', gpu: watched(gpu, devices)});
+    assert.deepEqual([cpu.info.resident, model.info.resident], [true, false]);
+    assert.equal(staying(model), 0);
+    const least = cpu.info.planBytes - 0.8 * staying(cpu);
+    assert.ok(model.info.planBytes < least, `${model.info.planBytes} of ${cpu.info.planBytes}`);
+    assert.equal(model.info.device.layers, LAYERS);
+    assert.equal(await answer(model), wanted);
+    assert.equal((await model.stats()).gpuLayers, LAYERS);
+    let n = 0;
+    assert.equal(await answer(model, {onToken: () => { if (n++ === 3) devices[0].destroy(); }}), wanted);
+    assert.equal((await model.stats()).gpuLayers, 0);
+    await cpu.dispose();
+    await model.dispose();
+  });
+
 test('a GPU may have some of the layers', {skip}, async () => {
   const model = await load(MODEL, {...HOW, device: 'gpu', gpuLayers: 1, gpu: DAWN});
   assert.equal(model.info.device.layers, 1);
+  assert.ok(staying(model) > 0);
   assert.equal(await answer(model, {maxTokens: 4}), (await onCpu()).slice(0, 4));
   assert.equal((await model.stats()).gpuLayers, 1);
   await model.dispose();

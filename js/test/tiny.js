@@ -71,6 +71,41 @@ function content({layers = 2, seed = 1, context = 256, experts = 0, codes = fals
   return {keys, tensors: codes ? tensors.map(coded) : tensors};
 }
 
+/** A dense decoder's file in Q4_0 without its weights: the header, and the length that the file
+ * would have. */
+export function hollowModel({embedding, forward, layers, heads, kvHeads, vocabulary}) {
+  const tensors = [], Q4_0 = 2;
+  const tensor = (name, columns, rows) => tensors.push({name, dims: rows ? [columns, rows] : [columns],
+    type: rows ? Q4_0 : 0, values: {buffer: new ArrayBuffer(0),
+      byteLength: rows ? columns * rows / 32 * 18 : 4 * columns}});
+  const keyed = embedding / heads * kvHeads;
+  tensor('token_embd.weight', embedding, vocabulary);
+  for (let i = 0; i < layers; i++) {
+    for (const name of ['attn_norm', 'ffn_norm']) tensor(`blk.${i}.${name}.weight`, embedding);
+    for (const name of ['attn_q', 'attn_output']) tensor(`blk.${i}.${name}.weight`, embedding, embedding);
+    for (const name of ['attn_k', 'attn_v']) tensor(`blk.${i}.${name}.weight`, embedding, keyed);
+    for (const name of ['ffn_gate', 'ffn_up']) tensor(`blk.${i}.${name}.weight`, embedding, forward);
+    tensor(`blk.${i}.ffn_down.weight`, forward, embedding);
+  }
+  tensor('output_norm.weight', embedding);
+  tensor('output.weight', embedding, vocabulary);
+  const tokens = Array.from({length: vocabulary}, (_, i) => `token${i}`);
+  const header = gguf([
+    ['general.architecture', STRING, 'llama'], ['llama.context_length', U32, 32768],
+    ['llama.embedding_length', U32, embedding], ['llama.block_count', U32, layers],
+    ['llama.feed_forward_length', U32, forward], ['llama.attention.head_count', U32, heads],
+    ['llama.attention.head_count_kv', U32, kvHeads],
+    ['llama.rope.dimension_count', U32, embedding / heads],
+    ['llama.attention.layer_norm_rms_epsilon', F32, 1e-5], ['tokenizer.ggml.model', STRING, 'llama'],
+    ['tokenizer.ggml.tokens', ARRAY, tokens, STRING],
+    ['tokenizer.ggml.scores', ARRAY, tokens.map(() => 0), F32],
+    ['tokenizer.ggml.token_type', ARRAY, tokens.map((_, i) => (i ? 1 : 2)), I32],
+    ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
+  ], tensors);
+  return {header, length: tensors.reduce((sum, {values: {byteLength}}) =>
+    sum + byteLength + (-byteLength & 31), header.length)};
+}
+
 /** An adapter (LoRA) for all matrices of any tinyModel() with this number of layers. */
 export function tinyAdapter({layers = 2, seed = 1, rank = 4, alpha = 8, architecture = 'llama'} = {}) {
   const embedding = 64, forward = 128, next = random(seed), tensors = [];

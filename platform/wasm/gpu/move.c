@@ -27,9 +27,10 @@ GPU_EXPORT("use") int32_t gpu_use(uint32_t context, uint32_t n_layers, double me
                                                                (uint64_t)memory));
 }
 
-/* qsf_context_device: how many layers are on the GPU, and how many bytes their weights, their keys
- * and values, and the buffers of a batch take there; why others are not. */
-GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[4], char left[160])
+/* qsf_context_device: how many layers are on the GPU, how many bytes their weights, their keys and
+ * values, and the buffers of a batch take there, and whether it has the head; why other layers are
+ * not there. */
+GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[5], char left[160])
 {
     const flat_context *c = qsf_flat_context_at(context);
     qsf_device_use use = { .size = sizeof use };
@@ -38,6 +39,7 @@ GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[4],
     layers_and_bytes[1] = (double)use.weights;
     layers_and_bytes[2] = (double)use.kv;
     layers_and_bytes[3] = (double)use.batch;
+    layers_and_bytes[4] = use.head;
     memcpy(left, use.left, sizeof use.left);
 }
 

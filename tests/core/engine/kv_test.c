@@ -17,7 +17,7 @@ static void begin(qsf_kv_type type)
     qsf_kv_layout l;
     qsf_kernels_scalar(&kernels);
     qsf_kv_layout_init(&l, type, LAYERS, HEADS, DIM);
-    CHECK_EQ(qsf_kv_init(&kv, qsf_platform_native(), &l, BLOCKS, NULL), QSF_OK);
+    CHECK_EQ(qsf_kv_init(&kv, qsf_platform_native(), &l, LAYERS, BLOCKS, NULL), QSF_OK);
     CHECK_EQ(qsf_kv_tables_init(&tables, qsf_platform_native(), BLOCKS, SEQS, NULL), QSF_OK);
     tables.copy = copy;
     tables.user = &kv;
@@ -93,8 +93,8 @@ TEST(kv_types_differ_in_size_and_precision)
     uint64_t bytes = 0;
     for (size_t t = 0; t < QSF_ARRAY_LEN(types); t++) {
         begin(types[t].type);
-        CHECK(kv.data_bytes > bytes);
-        bytes = kv.data_bytes;
+        CHECK(qsf_kv_bytes(&kv.layout, LAYERS, BLOCKS) > bytes);
+        bytes = qsf_kv_bytes(&kv.layout, LAYERS, BLOCKS);
         CHECK_EQ(qsf_kv_grow(&tables, 0, 40), QSF_OK);
         /* Neighbours share bytes and must not change each other:
          * stored once more in another order. */
