@@ -216,8 +216,8 @@ BLOCKS = {
         'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
         '--threads 2 --rounds 5',
     ): Listed(PEERS),
-    ("docs/performance.md", "ninja -C build/release schema_accept"): Listed("needs JSONSchemaBench"),
-    ("docs/performance.md", "tests/bench/around.py"): Listed("takes minutes, alone on a machine"),
+    ("docs/overhead.md", "ninja -C build/release schema_accept"): Listed("needs JSONSchemaBench"),
+    ("docs/overhead.md", "tests/bench/around.py"): Listed("takes minutes, alone on a machine"),
     ("docs/performance.md", "tests/bench/busy.py"): Run(
         ('--llama "$smollm2"', "--busy 0 --rounds 1 --prompt 8 --answer 8"),
         ("tests/bench/busy.py smollm2-4bit.qsf --where", ": not --where"),
