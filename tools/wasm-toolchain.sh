@@ -37,8 +37,10 @@ mv "$work/wheel/ziglang" "$work/zig"
 rm -rf "$work/wheel" "$work"/ziglang-*.whl "$work/requirements.txt"
 chmod +x "$work/zig/zig"
 
-rm -rf "$sdk"
+# what still runs of an older one may write there meanwhile
+if [ -e "$sdk" ]; then mv "$sdk" "$work.old"; fi
 mv "$work" "$sdk"
+rm -rf "$work.old" || echo "wasm-toolchain.sh: $work.old is not needed any more" >&2
 trap - EXIT
 mkdir -p "$sdk/bin" "$sdk/lib"
 tool() {
