@@ -289,7 +289,7 @@ class Options(unittest.TestCase):
 
     def test_options_of_lists_are_the_lists(self):
         # qsf-run sets them by itself
-        own = {"seqs", "logits", "kv-may-drop", "check-every", "adapter-memory"}
+        own = {"seqs", "logits", "kv-may-drop", "check-every", "adapter-memory", "device-layers"}
         words = " ".join(run("--help", "all").stdout.decode().split())
         for o in make_options.options() + make_options.options("sampler"):
             if o.name in own:

@@ -53,6 +53,7 @@ HOOKS = {"qsf_platform_native", "qsf_sampler_bytes"}
 # What includes a header that its folder may not, and why.  These lists may only get shorter.
 INCLUDES = {
     "core/engine/plan.c turn/sampler.h": "the hook above",
+    "cli/bench_cache.c layers/kv.h": "measures attention kernels over a cache, whose layout this is",
     "cli/bench_head.c base/platform.h": "a head that is no model's needs the platform's table",
     "cli/bench_kernels.c tensor/types.h": "measures kernels, which the public interface hides",
     "cli/bench_kernels.h kernels.h": "the same",
@@ -103,7 +104,8 @@ SCRIPTS_BELOW = {
     "demo": ("demo", "package"),
     "page server": ("node:",),
 }
-PACKAGE = {"demo/js/browser.js"}        # where a site has the package: its entry for browsers
+# Where a site has the package: its entry for browsers, and what reads the names of a hub's models.
+PACKAGE = {"demo/js/browser.js", "demo/js/hub.js"}
 IMPORT = re.compile(r"^(?:import|export)\s[\w\s{},*$]*?\bfrom\s*'([^']+)'|^import\s*'([^']+)'|"
                     r"\bimport\(\s*'([^']+)'|\bnew URL\('(\.[^']+\.js)', import\.meta\.url", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)

@@ -67,7 +67,8 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
              * a layer's are an eighth of all. */
             if (!streamed) {
                 layers[i] = plan_item_bytes(&plan, "layers that stay");
-                positions[i] = b.c->on_cpu.kv.data_bytes;
+                const qsf_kv *kv = &b.c->on_cpu.kv;
+                positions[i] = qsf_kv_bytes(&kv->layout, kv->n_layers, kv->n_blocks);
                 CHECK(layers[i] * 8 == layers[0] * (8 - (uint64_t)i)
                       && positions[i] * 8 == positions[0] * (8 - (uint64_t)i));
                 CHECK(plan.total + i * (layers[0] + positions[0]) / 8 == total || !i);
