@@ -25,11 +25,7 @@ QSF_API qsf_status qsf_embed_in(qsf_context *c, qsf_seq s, const int32_t *ids, c
                                 const qsf_embed_options *opts, bool score, float *out, qsf_embed_run **e);
 
 /* The sampler's seed of one of several answers to a request's seed, which may be any number. */
-static inline uint64_t qsf_choice_seed(uint64_t seed, uint64_t choice)
-{
-    const uint64_t mixed = (seed + 1) * 0x9e3779b97f4a7c15u + choice;
-    return mixed ? mixed : 1;           /* 0 would be a new one each time */
-}
+QSF_API uint64_t qsf_choice_seed(uint64_t seed, uint64_t choice);
 
 /* A schedule decides for the turns of one context how many rows each has in the next batch, and
  * which sequence goes if another one needs its memory.  It moves nothing by itself: the caller

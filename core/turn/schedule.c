@@ -101,3 +101,9 @@ qsf_seq qsf_schedule_unused(const qsf_schedule *s)
     for (uint32_t i = 0; i < s->n_seqs; i++) if (s->seqs[i].use == QSF_SEQ_FREE) return (qsf_seq)i;
     return -1;
 }
+
+uint64_t qsf_choice_seed(uint64_t seed, uint64_t choice)
+{
+    const uint64_t mixed = (seed + 1) * 0x9e3779b97f4a7c15u + choice;
+    return mixed ? mixed : 1;           /* 0 would be a new one each time */
+}
