@@ -376,8 +376,8 @@ export async function runThread({module, memory, index, stack}, ready) {
       cancel: stranger,
       save: stranger, load: stranger},
   });
-  const top = exports.__stack_pointer;
-  top.value = typeof top.value === 'bigint' ? BigInt(stack) : stack;
+  const isWide = typeof exports.__stack_pointer.value === 'bigint';
+  exports.__stack_pointer.value = isWide ? BigInt(stack) : stack;
   ready();
   try {
     exports.thread_main(index);

@@ -8,7 +8,7 @@ import {PACKAGE, WORK} from './tools.js';
 /* A stack that ends where the memory begins: the first function that needs room on it traps. */
 const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
-  thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
+  thread: ['engine.js', /__stack_pointer\.value = isWide.*?(?=;)/, NO_STACK],
   engine: ['batches.js', /memory\.x\.qsf_flat_step\(/, `(memory.x.${NO_STACK}, memory.x.qsf_flat_step)(`],
   node: ['worker-node.js', /parentPort\.on\('message', serve\(/,
     `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
