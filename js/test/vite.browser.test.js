@@ -40,7 +40,7 @@ for (const [name, config] of Object.entries(CONFIGS))
         [join(TOOLS, 'node_modules/vite/bin/vite.js'), 'build', '--base', './'], {cwd: folder});
       assert.equal(stderr, '');
       const files = await readdir(join(folder, 'dist'), {recursive: true});
-      assert.equal(files.filter(f => f.endsWith('.wasm')).length, 6, files.join(' '));
+      assert.equal(files.filter(f => f.endsWith('.wasm')).length, 7, files.join(' '));
 
       const server = await serve([['/app', join(folder, 'dist')], ['/model.qsf', QSF]], {isolation: true}),
         page = await browser.newPage(), errors = [];
