@@ -112,4 +112,6 @@ uint64_t qsf_host_cached(const qsf_platform *p, qsf_file *f)
     return HOST_HAS(p, cached) && p->cached(p->user, f, &bytes) ? bytes : 0;
 }
 
+void qsf_host_release_code(const qsf_platform *p) { if (HOST_HAS(p, release_code)) p->release_code(p->user); }
+
 #undef HOST_HAS

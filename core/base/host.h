@@ -31,6 +31,7 @@ qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, const char *path, ui
 /* zeros if the host does not know */
 void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);
 uint64_t   qsf_host_cached(const qsf_platform *p, qsf_file *f);               /* the same */
+void       qsf_host_release_code(const qsf_platform *p);
 /* threads can be started, and sleep until they are woken */
 bool       qsf_host_threads(const qsf_platform *p);
 uint64_t   qsf_now(const qsf_platform *p);      /* 0 if the host has no clock */

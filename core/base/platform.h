@@ -104,6 +104,9 @@ struct qsf_platform {
     /* Optional (NULL): finds GPUs (base/device.h).  library: what qsf_devices_open got.  On an
      * error *out is NULL, and err says why. */
     qsf_status  (*devices)(void *user, const char *library, qsf_devices **out, qsf_error *err);
+    /* Optional (NULL): a context within a memory limit is open.  The program's own code and
+     * constants leave memory; what is still used of them comes back from its file. */
+    void        (*release_code)(void *user);
 };
 
 #endif

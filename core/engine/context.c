@@ -221,6 +221,7 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     if ((st = context_weights(c, ctx_given, err))) goto fail;
     if ((st = context_batch(c, err)) || (st = context_state(c, asked, err))) goto fail;
     qsf_context_reset_stats(c);
+    if (c->o.ram_budget) qsf_host_release_code(p);      /* much of it is for opening */
     *out = c;
     return QSF_OK;
 fail:

@@ -45,6 +45,9 @@ const qsf_platform *qsf_platform_native(void)
         .remove = qsf_native_remove,
         .wall_s = qsf_native_wall_s,
         .devices = qsf_native_devices,
+#if defined(__linux__)
+        .release_code = qsf_native_release_code,
+#endif
     };
     return &table;
 }

@@ -97,6 +97,9 @@ void  qsf_native_mem_free(void *user, void *p, size_t size);
 /* ---- the system's memory statistics: usage_*.c; the file's: file_*.c ---- */
 bool  qsf_native_memory_used(void *user, qsf_usage *out);
 bool  qsf_native_cached(void *user, qsf_file *f, uint64_t *bytes);
+#if defined(__linux__)
+void  qsf_native_release_code(void *user);
+#endif
 #if defined(NATIVE_POSIX)
 bool  qsf_native_fd_cached(int fd, uint64_t length, uint64_t *bytes);
 #endif

@@ -4,6 +4,7 @@
 
 #if defined(__linux__)
 #include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,27 @@ bool qsf_native_memory_used(void *user, qsf_usage *out)
     out->own = usage_field(status, "\nRssAnon:");
     out->files = usage_field(status, "\nRssFile:");
     return out->resident > 0;
+}
+
+/* Code and constants are mapped from files and never written to, so their pages can be dropped at
+ * any time. */
+static int usage_drop_code(struct dl_phdr_info *object, size_t size, void *user)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)size, (void)user;
+    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_W)) continue;
+        const uintptr_t at = object->dlpi_addr + part->p_vaddr, begin = at & ~(page - 1);
+        (void)madvise((void *)begin, at + part->p_memsz - begin, MADV_DONTNEED);
+    }
+    return 0;
+}
+
+void qsf_native_release_code(void *user)
+{
+    (void)user;
+    (void)dl_iterate_phdr(usage_drop_code, NULL);
 }
 
 /* From the kernel's linux/mman.h of 6.5, which older C libraries lack. */
