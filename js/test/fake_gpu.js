@@ -14,13 +14,11 @@ function fakeBuffer({size}) {
     getMappedRange: (at = 0, length = size - at) => bytes.slice(at, at + length)};
 }
 
-/** device and queue: functions in place of its own; limits: numbers. */
-export function fakeGpu({device = {}, queue = {}, limits = {}} = {}) {
-  const all = {...LIMITS, ...limits}, pass = {end() {}, setPipeline() {}, setBindGroup() {},
-    dispatchWorkgroups() {}};
+function fakeDevice({device, queue, limits}) {
+  const pass = {end() {}, setPipeline() {}, setBindGroup() {}, dispatchWorkgroups() {}};
   let lose;
-  const made = {
-    limits: all, lost: new Promise(resolve => { lose = resolve; }),
+  return {
+    limits, lost: new Promise(resolve => { lose = resolve; }),
     destroy() { lose({message: 'device was destroyed'}); },
     pushErrorScope() {}, popErrorScope: async () => null,
     createBuffer: fakeBuffer,
@@ -31,6 +29,11 @@ export function fakeGpu({device = {}, queue = {}, limits = {}} = {}) {
     queue: {writeBuffer() {}, submit() {}, ...queue},
     ...device,
   };
+}
+
+/** device and queue: functions in place of its own; limits: numbers. */
+export function fakeGpu({device = {}, queue = {}, limits = {}} = {}) {
+  const all = {...LIMITS, ...limits};
   return {requestAdapter: async () => ({info: {vendor: 'none', description: 'a fake'}, limits: all,
-    requestDevice: async () => made})};
+    requestDevice: async () => fakeDevice({device, queue, limits: all})})};
 }
