@@ -1341,7 +1341,7 @@ QSF_API void       qsf_mtp_free(qsf_mtp *d);
 /* What qsf_mtp_guess takes for a sequence of the model's context; NULL: not one of them. */
 QSF_API void      *qsf_mtp_user(qsf_mtp *d, qsf_seq s);
 /* A qsf_guess_fn; user is from qsf_mtp_user.  Ends at the first token that the layer is unsure of.
- * If the layer's context fails, there are no more guesses, and qsf_mtp_error says why. */
+ * If the layer's context fails, it guesses nothing from then on, and qsf_mtp_error says why. */
 QSF_API size_t     qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 /* The text of the error that ended the guesses; "": none has. */
 QSF_API const char *qsf_mtp_error(const qsf_mtp *d);

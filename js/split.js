@@ -1,5 +1,5 @@
-/* The parts of a split model as one source: their bytes follow each other. Modules look up by a
- * part's name where it begins.
+/* The parts of a split model as one source: their bytes follow each other. Modules ask for a
+ * part by name to learn its offset.
  * SPDX-License-Identifier: MIT */
 
 const FIRST = /-00001-of-(\d{5})(?=\.gguf(?:$|[?#]))/i, NUMBER = /-(\d{5})-of-\d{5}\.gguf$/i, MOST = 1000;

@@ -131,7 +131,7 @@ def addresses():
         letters = "".join("a" if re.search(r"\*|\bsize_t\b|\bqsf_log_fn\b", one) else "-"
                           for one in parameters.split(","))
         if "uint64_t" in parameters:
-            sys.exit(f"{FLAT}: {name} takes a number of 64 bits, which is no address")
+            sys.exit(f"{FLAT}: {name} has a 64-bit parameter that is not an address")
         if name in called and "a" in letters:
             kinds[name] = letters
     out = ("/* Which arguments of a module's functions are addresses or sizes (a): BigInts, if the module's\n"

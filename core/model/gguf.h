@@ -135,7 +135,7 @@ qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err);
 /* What the file has for multi-token prediction; if that was asked for (s->mtp), its first layer
  * becomes one of the model's. */
 qsf_status qsf_gguf_mtp(gguf *g, qsf_error *err);
-/* Where a tensor belongs because of that layer. */
+/* Where a tensor belongs in a model with such a layer. */
 typedef struct gguf_mtp_place {
     bool     skipped;           /* it is not needed */
     uint32_t unit, kind;        /* kind 0: not changed by the layer */

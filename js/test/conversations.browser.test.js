@@ -178,7 +178,7 @@ test('questions are edited, answers come again, and all versions stay', async t 
   await shot(page, 'versions');
 });
 
-test('each tab goes on with its own branch', async t => {
+test('each tab continues its own branch', async t => {
   const tab = await visit(), {page} = tab;
   t.after(() => tab.close());
   await ask(page, 'first');

@@ -176,7 +176,7 @@ describe('a running server', () => {
     while ((await slots()).some(slot => slot.is_processing)) assert.ok(performance.now() - stopped < 30_000);
     assert.match(await page.textContent('.turn:last-child .ended'), /stopped$/);
   });
-  test('goes on with a text', async () => {
+  test('continues a text', async () => {
     await set(page, {maxTokens: 12, system: ''});
     await page.click('#more');
     await page.click('label[for=mode-text]');

@@ -142,7 +142,7 @@ for (const isolation of [true, false])
         assert.equal(server.sent, size);
       }, {at: 40e6, until});
     });
-    test('goes on with the download of a tab that was closed', () => served(Infinity, async (server, go) => {
+    test('resumes the download of a tab that was closed', () => served(Infinity, async (server, go) => {
       const [a, b] = [await open(), await open()];
       let hasJoined;
       const joined = new Promise(resolve => { hasJoined = resolve; });

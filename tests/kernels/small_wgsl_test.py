@@ -22,8 +22,8 @@ def texts(program, work):
 
 
 def check_names(name, want, got):
-    """Words differ only where the shader declares them, and each stands for one other.  The new ones are not
-    words that WGSL reserves: those of two letters are in lower case."""
+    """Only words that the shader declares are renamed, each of them to one new word.  The new words are not
+    reserved by WGSL: those of two letters are in lower case."""
     there, back = {}, {}
     declared = {b for a, b in zip(want, want[1:]) if a in ("fn", "let", "var", "const", "struct", ">")}
     declared |= {a for a, b in zip(want, want[1:]) if b == ":"}
