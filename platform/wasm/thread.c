@@ -26,8 +26,8 @@ static uint32_t failed;
  * waiting period, and traps too. */
 WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
-/* A function of its own, with no variable that is used after the wait: V8's baseline compiler before
- * version 12 (Node.js 20) stores 8 bytes in the 4 of a stack slot there, over the variable beside it. */
+/* A function of its own, with no variable that is used after the wait: in Node.js 20, V8's
+ * baseline compiler stores 8 bytes in a stack slot of 4 there, over the next variable. */
 __attribute__((noinline)) void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
