@@ -9,13 +9,15 @@
  *   open(which)       loads or takes a model
  *   list()            is called when the choice of models is shown
  *   cancel()          ends what is being loaded
- *   busy(is)          is told when an answer begins or ends
+ *   busy(is)          is told whether the shown conversation is being answered
+ *   progress(message) is told how far the prompt of its answer is, if there is this function
  *   changed(name)     is told when a setting was edited
  *   failed(error)     whether the error of an answer is shown by the engine itself
  *
  * A model has what the page uses of the package's: chat(messages, options) and generate(text,
  * options), async iterators of text that return how it ended, as a word or as {end, usage}; options
- * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat.
+ * are those of the settings, signal, onToken, onProgress, onReasoning, tools, onToolCall and
+ * responseFormat.
  * It may have conversation(), which returns the same for one conversation, and info. */
 import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
@@ -60,6 +62,8 @@ function complain(title, error, actions) {
 
 const chat = new Chat($('talk'), settings, {
   announce,
+  state() { conversations.fill(); },
+  progress(message) { engine.progress?.(message); },
   busy(is) {
     const lost = [$('stop'), document.body].includes(document.activeElement);
     engine?.busy(is);
@@ -71,7 +75,7 @@ const chat = new Chat($('talk'), settings, {
     if (!engine.failed(error))
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
-  changed(conversation, isEnd) { void conversations.keep(conversation, isEnd); },
+  changed: (conversation, isEnd) => conversations.keep(conversation, isEnd),
   options(used) {
     return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
       const result = toolbox.useTool(call);
@@ -196,7 +200,6 @@ on('dictate', 'click', () => {
 on('form-open', 'click', async () => {
   const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
   showMore(false);
-  chat.stop();
   openForm((schema, text, signal) => read(model, schema, text, {maxTokens, signal}),
     error => `${error.message} ${hint(error)}`);
 });

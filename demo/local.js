@@ -48,7 +48,7 @@ function addressOf(text) {
 
 let going = {}, speed, promptBegan;     /* going: load and prompt, their last messages while they last */
 
-function progress(message) {
+export function progress(message) {
   const {phase} = message;
   if (phase === 'load') speed.add(message.loaded);
   else if (!going.prompt) promptBegan = performance.now();
@@ -365,7 +365,7 @@ function listen() {
 
 /* ---- what the page calls ---- */
 
-/** An answer begins or ends. */
+/** An answer begins or ends, or another conversation is shown. */
 export function busy() {
   going.prompt = undefined;
   drawProgress();

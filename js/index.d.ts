@@ -355,6 +355,8 @@ export interface GenerateOptions {
   /** Called with each part of the answer, in order, after onToken with its token. In generate()
    * all parts are text. */
   onPart?: (part: AnswerPart) => unknown;
+  /** Called while this answer's prompt is computed, in place of load()'s. */
+  onProgress?: (progress: Progress) => unknown;
   /** Ends the answer, also while its reader is busy with something else; the iterator rejects with
    * its reason. */
   signal?: AbortSignal;

@@ -235,8 +235,8 @@ export class Model {
 
   async * #turn(inbox, asked, tally) {
     inbox.check();
-    const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds, ...options},
-      conversation, ...what} = asked;
+    const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds,
+      onProgress = this.#onProgress, ...options}, conversation, ...what} = asked;
     signal?.throwIfAborted();
     const late = this.#late;
     this.#late = undefined;
@@ -292,7 +292,7 @@ export class Model {
           round++;
           continue;
         }
-        if (m.progress) callbacks.call(this.#onProgress, m.progress);
+        if (m.progress) callbacks.call(onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
           tally.take(m);
