@@ -74,8 +74,8 @@ export function serve(host) {
     check();
     await engine.open();
     if (estimate) {
-      const estimated = engine.estimate({...options, threads: 0});
-      warnings.push(...engine.warnings);
+      const {warnings: reduced, ...estimated} = engine.estimate({...options, threads: 0});
+      warnings.push(...reduced);
       return estimated;
     }
     const which = await chosen;
