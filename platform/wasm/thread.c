@@ -26,7 +26,9 @@ static uint32_t failed;
  * waiting period, and traps too. */
 WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
-void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
+/* Not inlined: V8's baseline compiler of Node.js 20 loses a caller's variables that are in registers
+ * during the wait. Here none is used after it. */
+__attribute__((noinline)) void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
     __builtin_wasm_memory_atomic_wait32((int *)word, (int)expected, ns > INT64_MAX ? -1 : (int64_t)ns);
