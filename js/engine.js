@@ -81,6 +81,8 @@ export class Engine {
       }
     }
     if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
+    if (last instanceof RangeError)
+      throw new QsfError('MEMORY', `no memory for the engine: ${last.message}`, {cause: last});
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`,
       {cause: last});
   }

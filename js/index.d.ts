@@ -27,6 +27,12 @@ export type ErrorCode =
 export declare class QsfError extends Error {
   constructor(code: ErrorCode, message: string, options?: {cause?: unknown});
   readonly code: ErrorCode;
+  /** Of a failed load() or estimate(): what failed, without what may help. */
+  readonly reason?: string;
+  /** What may help then: a memory limit, a lower or a higher one, a smaller contextLength, a file
+   * with fewer bits or a smaller model, fewer threads, more gpuMemory, device: 'cpu'. */
+  readonly remedies?: readonly ('limit' | 'lowerLimit' | 'raiseLimit' | 'context' | 'quantisation' | 'threads'
+    | 'gpuMemory' | 'cpu')[];
 }
 
 export type Progress =

@@ -6,6 +6,7 @@ import {Conversation} from './conversations.js';
 import {QsfError, unpack} from './errors.js';
 import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
   checkedText} from './options.js';
+import {withRemedies} from './remedies.js';
 
 const LEAVE_MS = 2000;
 
@@ -413,7 +414,7 @@ async function open(startWorker, given, asked, use, place, estimate = false) {
     return await use(port, opened, onProgress);
   } catch (error) {
     await port.close(error);
-    throw error;
+    throw signal?.aborted ? error : withRemedies(error, options);
   } finally {
     signal?.removeEventListener('abort', abort);
   }

@@ -26,8 +26,8 @@ static uint32_t failed;
  * waiting period, and traps too. */
 WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
-/* Not inlined: V8's baseline compiler of Node.js 20 loses a caller's variables that are in registers
- * during the wait. Here none is used after it. */
+/* Not inlined: V8's baseline compiler in Node.js 20 loses variables of the caller that are in
+ * registers during the wait.  Here none is used after it. */
 __attribute__((noinline)) void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
