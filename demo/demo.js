@@ -42,11 +42,24 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], name => en
 
 /* ---- what went wrong ---- */
 
-const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
-  ?? $('hint-')).textContent;
+/* What may help: the package's remedies, or the hint for the error's code. */
+function helps({code, remedies = []}) {
+  const names = remedies.length && ['MEMORY', 'WORKER'].includes(code) ? ['close', ...remedies] : remedies;
+  const found = names.map(name => $(`remedy-${name}`)).filter(Boolean);
+  return (found.length ? found : [$(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
+    ?? $('hint-')]).map(({textContent}) => textContent);
+}
 const capital = text => text.replace(/^[a-z](?=[a-z]* )/, first => first.toUpperCase());     // not addresses
-const described = error => [make('p', {textContent: capital(t(error.message))}),
-  make('p', {className: 'small', textContent: hint(error)})];
+function described(error) {
+  const all = helps(error), one = all.length === 1;
+  return [make('p', {textContent: capital(t(error.reason ?? error.message))}),
+    ...(one ? [] : [make('p', {className: 'small', textContent: t('What may help:')})]),
+    one ? make('p', {className: 'small', textContent: all[0]})
+      : make('ul', {className: 'small helps'}, ...all.map(textContent => make('li', {textContent})))];
+}
+/** The same as one text. */
+const worded = error => `${capital(t(error.reason ?? error.message)).replace(/\.$/, '')}. ${
+  helps(error).join(' ')}`;
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
 function complain(title, error, actions) {
@@ -102,6 +115,7 @@ const conversations = new Conversations(chat, {
 /* What an empty conversation shows. */
 function welcome() {
   $('welcome').hidden = !chat.empty || !model || rawMode();
+  $('no-chat').hidden = !chat.empty || !model || !$('mode-chat').disabled;
   if (!$('welcome').hidden) $('suggestions').replaceChildren(...suggestions().map(text =>
     make('li', {}, button(text, () => void ask(text), {className: ''}))));
 }
@@ -167,7 +181,7 @@ function grow() {
   $('text').style.height = `${Math.min($('text').scrollHeight + 2, innerHeight / 3)}px`;
 }
 function ask(text) {
-  $('welcome').hidden = true;
+  $('welcome').hidden = $('no-chat').hidden = true;
   return chat.ask(text, {raw: rawMode(), files: rawMode() ? [] : attachments.take()});
 }
 const attachments = new Attachments($('files'), $('files-note'));
@@ -201,7 +215,7 @@ on('form-open', 'click', async () => {
   const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
   showMore(false);
   openForm((schema, text, signal) => read(model, schema, text, {maxTokens, signal}),
-    error => `${error.message} ${hint(error)}`);
+    worded);
 });
 function showMore(is) {
   $('more-menu').hidden = !is;
@@ -238,7 +252,7 @@ addEventListener('keydown', event => {
 
 /* What an engine sees. */
 const page = {
-  settings, complain, hint, use, view,
+  settings, complain, worded, use, view,
   attach: files => attachments.add(files),
   reload: {Reload: () => location.reload()},
   again: () => chat.again(),
