@@ -25,7 +25,7 @@ static qsf_status context_set(void *o, const char *name, const char *value, qsf_
     return qsf_context_set(o, name, value, err);
 }
 
-/* Reads options, makes room for guesses, and forgets the warnings of the plan before. */
+/* Reads options, and makes room for guesses. */
 static qsf_status context_begin(flat_context *c, flat_model *m, const char *options, qsf_context_options *o)
 {
     flat_asked asked;
@@ -34,11 +34,20 @@ static qsf_status context_begin(flat_context *c, flat_model *m, const char *opti
     const qsf_status st = qsf_flat_options(&c->o, options, &asked, context_set, o);
     if (st) return st;
     c->plan.size = sizeof c->plan;
-    qsf_flat_lock();
-    m->warnings[0] = 0;
-    qsf_flat_unlock();
     c->guesses = qsf_draft_room(m->model, o, QSF_DRAFT_MOST);
     return QSF_OK;
+}
+
+/* Logs a plan. Its warnings are kept apart from those of a context that is open. */
+static void plan_log(flat_context *c, flat_model *m, const qsf_context_options *o)
+{
+    qsf_flat_lock();
+    m->planner = c;
+    qsf_flat_unlock();
+    qsf_plan_log(m->model, &c->plan, o);
+    qsf_flat_lock();
+    m->planner = NULL;
+    qsf_flat_unlock();
 }
 
 int32_t qsf_flat_context_plan(uint32_t context, const char *options)
@@ -48,8 +57,9 @@ int32_t qsf_flat_context_plan(uint32_t context, const char *options)
     if (!c) return QSF_E_ARGUMENT;
     flat_model *m = qsf_flat_up(&c->o, FLAT_MODEL);
     qsf_status st = context_begin(c, m, options, &o);
-    if (!st && !(st = qsf_context_plan(m->model, &o, &c->plan, &c->o.error))) qsf_plan_log(m->model,
-                                                                                           &c->plan, &o);
+    if (st) return (int32_t)st;
+    c->warnings[0] = 0;
+    if (!(st = qsf_context_plan(m->model, &o, &c->plan, &c->o.error))) plan_log(c, m, &o);
     return (int32_t)st;
 }
 
@@ -64,6 +74,9 @@ int32_t qsf_flat_context_open(uint32_t context, const char *options)
     if (!c->seqs && !(c->seqs = qsf_flat_alloc(&c->o, o.n_seqs * sizeof *c->seqs))) return QSF_E_MEMORY;
     c->n_seqs = o.n_seqs;
     c->n_logits = o.n_logits ? o.n_logits : o.n_seqs;
+    qsf_flat_lock();
+    m->warnings[0] = 0;
+    qsf_flat_unlock();
     st = qsf_context_new(m->model, &o, &c->context, &c->o.error);
     if (!st) st = qsf_flat_steps_new(c);
     if (st) {

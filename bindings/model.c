@@ -12,10 +12,11 @@ static void model_log(void *user, qsf_log_level level, const char *line)
     if (m->log) m->log(m->log_user, level, line);
     if (level != QSF_LOG_WARN) return;
     qsf_flat_lock();
-    const size_t at = strlen(m->warnings), len = strlen(line);
-    if (at + len + 2 <= sizeof m->warnings) {
-        memcpy(m->warnings + at, line, len);
-        memcpy(m->warnings + at + len, "\n", 2);
+    char *kept = m->planner ? m->planner->warnings : m->warnings;
+    const size_t at = strlen(kept), len = strlen(line);
+    if (at + len + 2 <= FLAT_WARNINGS) {
+        memcpy(kept + at, line, len);
+        memcpy(kept + at + len, "\n", 2);
     }
     qsf_flat_unlock();
 }

@@ -113,10 +113,10 @@ double qsf_flat_number(uint32_t handle, int32_t number, uint32_t i)
 
 /* ---- texts ---- */
 
-static const char *model_text(const flat_model *m, int32_t text)
+static const char *model_text(const flat_model *m, const flat_context *c, int32_t text)
 {
     qsf_model_info info = { .size = sizeof info };
-    if (text == QSF_TEXT_WARNINGS) return m->warnings;
+    if (text == QSF_TEXT_WARNINGS) return c && !c->context ? c->warnings : m->warnings;
     if (!m->model) return NULL;
     (void)qsf_model_get_info(m->model, &info);
     switch (text) {
@@ -166,7 +166,7 @@ static const char *text_of(flat_object *o, int32_t text, uint32_t i, size_t *len
     const flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
     switch (text_whose[text]) {
     case OF_ANY: return text == QSF_TEXT_ERROR ? o->error.text : qsf_version();
-    case OF_MODEL: return model_text(qsf_flat_up(o, FLAT_MODEL), text);
+    case OF_MODEL: return model_text(qsf_flat_up(o, FLAT_MODEL), c, text);
     case OF_ADAPTER: return o->kind == FLAT_ADAPTER ? adapter_text((flat_adapter *)o) : NULL;
     case OF_SPLIT: return split_of(o) ? qsf_answer_loosened(split_of(o)) : NULL;
     case OF_PIECE: return o->kind == FLAT_ANSWER ? answer_text((flat_answer *)o, text, len) : NULL;

@@ -25,13 +25,15 @@ typedef struct flat_object {
     qsf_error           error;
 } flat_object;
 
+enum { FLAT_WARNINGS = 1500 };
 typedef struct flat_model {
     flat_object     o;
     qsf_model      *model;
     qsf_custom_file file;               /* read NULL: a path */
     qsf_log_fn      log;
     void           *log_user;
-    char            warnings[1500];     /* of the last plan or context: lines */
+    struct flat_context *planner;       /* whose plan is being logged; NULL: none */
+    char            warnings[FLAT_WARNINGS];    /* of the context that was opened last: lines */
 } flat_model;
 
 typedef struct flat_adapter {
@@ -58,6 +60,7 @@ typedef struct flat_context {
     uint32_t            n_order, n_rows, n_batch, n_logits;
     uint64_t            began_ns;
     uint32_t            last;           /* conversation of a batch that had no room; 0: none */
+    char                warnings[FLAT_WARNINGS];        /* of its last plan, before it is open */
 } flat_context;
 
 typedef struct flat_stop { struct flat_stop *next; size_t len; char text[]; } flat_stop;

@@ -77,7 +77,7 @@
     X(FORMAT, "format", MODEL, "QSF or GGUF")                                                                \
     X(TEMPLATE_SOURCE, "template-source", MODEL, "the chat template in Jinja")                               \
     X(CHAT_TEMPLATE, "chat-template", MODEL, "the template that is used")                                    \
-    X(WARNINGS, "warnings", MODEL, "lines: what the last plan reduced that may change answers")              \
+    X(WARNINGS, "warnings", MODEL, "lines: what the context, or its plan, reduced that may change answers")  \
     X(ISA, "isa", STATS, "the kernels' instruction set")                                                     \
     X(IO, "io", STATS, "how the file is read")                                                               \
     X(ITEM, "item", PLAN, "name of the i-th part of the plan")                                               \

@@ -1,7 +1,8 @@
 /* The conversation that is shown: questions, answers that arrive piece by piece, and what can be
- * done with them. Its data is a tree of messages (thread.js).
+ * done with them. Its data is a tree of messages (thread.js). Answers of other conversations
+ * continue in the background (writing.js).
  * SPDX-License-Identifier: MIT */
-import {Drawing, Pace, Reasoning, drawCall, drawWhole} from './answer.js';
+import {drawWhole} from './answer.js';
 import {make} from './dom.js';
 import {drawFiles, drawQuestion, editor} from './question.js';
 import {icon} from './icons.js';
@@ -9,10 +10,10 @@ import {Sequences} from './sequences.js';
 import {t} from './strings.js';
 import {nearlyFull, room, summarise} from './summary.js';
 import {append, choose, messagesFor, newConversation, path, seen, siblings, trim} from './thread.js';
+import {Writing} from './writing.js';
 
 const ENDS = {length: 'maximum length reached', full: 'the memory for this conversation is full',
   stopped: 'stopped'};
-const KEEP_MS = 1000;
 const NO_ROOM = ['FULL', 'LONG'];       /* codes of errors: the prompt is longer than the context */
 
 const act = (name, label, sign) => {
@@ -22,41 +23,75 @@ const act = (name, label, sign) => {
 };
 
 export class Chat {
-  #talk; #model; #sequences; #settings; #hooks; #stop; #conversation = newConversation(); #shown = new Map();
-  #rest = new AbortController();        // ends what is done while nothing is asked
+  #talk; #model; #sequences; #settings; #hooks; #conversation = newConversation(); #shown = new Map();
+  #writing = new Map();         // by conversations' ids: an answer under way, or not seen since its end
+  #rests = new Map();           // by conversations' ids: what ends a summary that no question waits for
 
-  /** hooks: busy(boolean), announce(text), failed(error, place), changed(conversation, isEnd):
-   * isEnd is false while an answer grows, figures(text), options(used): more options of chat(),
-   * which tell used() of a tool's call, aloud(text, ended): reads an answer, if the browser can */
+  /** hooks: busy(boolean): whether the shown conversation is answered, state(): that of some
+   * conversation has changed, announce(text), failed(error, place), changed(conversation, isEnd):
+   * isEnd is false while an answer grows; promises that it is kept, figures(text),
+   * progress(message): of the prompt, options(used): more options of chat(), which tell used() of
+   * a tool's call, aloud(text, ended): reads an answer, if the browser can */
   constructor(talk, settings, hooks) {
     this.#talk = talk;
     this.#settings = settings;
     this.#hooks = hooks;
     talk.addEventListener('click', event => void this.#clicked(event.target.closest('button')));
   }
-  get busy() { return Boolean(this.#stop); }
+  get busy() { return this.#current?.busy ?? false; }
   get empty() { return !this.#conversation.nodes.length; }
   get conversation() { return this.#conversation; }
+  get #current() { return this.#writing.get(this.#conversation.id); }
+  #isShown(conversation) { return conversation === this.#conversation; }
+  /** 'answering'; 'answered' or 'failed' until the conversation is shown; otherwise ''. */
+  stateOf({id}) {
+    const {state, conversation} = this.#writing.get(id) ?? {};
+    return state === 'answering' || state && !this.#isShown(conversation) ? state : '';
+  }
+  /** The object that is shown or answered, if there is one for this stored conversation. */
+  living(stored) {
+    const {id} = stored;
+    return id === this.#conversation.id ? this.#conversation : this.#writing.get(id)?.conversation ?? stored;
+  }
   use(model) {
-    this.stop();
-    this.#stop = undefined;
+    for (const id of this.#rests.keys()) this.#hush(id);
+    for (const writing of this.#writing.values()) writing.leave();
     this.#model = model;
-    this.#sequences = model && new Sequences(model);
-    this.#draw();
-  }
-  stop() {
-    this.#rest.abort();
-    this.#stop?.abort();
-  }
-  /** A deleted conversation. */
-  forget({id}) { this.#sequences?.end(id); }
-  /** Shows another conversation; none: a new one. */
-  open(conversation = newConversation()) {
-    this.stop();
-    this.#stop = undefined;
-    this.#conversation = conversation;
+    this.#sequences = model && new Sequences(model, id => Boolean(this.#writing.get(id)?.busy));
     this.#hooks.busy(false);
     this.#draw();
+  }
+  /** Ends the answer of the shown conversation. */
+  stop() {
+    this.#hush(this.#conversation.id);
+    this.#current?.stop();
+  }
+  /* Ends a summary. */
+  #hush(id) {
+    this.#rests.get(id)?.abort();
+    this.#rests.delete(id);
+  }
+  /** A deleted conversation. */
+  forget({id}) {
+    this.#hush(id);
+    this.#writing.get(id)?.leave();
+    this.#writing.delete(id);
+    this.#sequences?.end(id);
+  }
+  /** Shows another conversation; none: a new one. */
+  open(conversation = newConversation()) {
+    this.#conversation = this.living(conversation);
+    this.#hooks.busy(this.busy);
+    this.#draw();
+    const writing = this.#current;
+    writing?.appear();
+    if (writing) this.#release(writing);
+  }
+  /* One that has been seen, and kept, is needed no more. */
+  #release(writing) {
+    const {id} = writing.conversation;
+    if (writing.isKept && this.#writing.get(id) === writing
+      && (this.#isShown(writing.conversation) || writing.isLeft)) this.#writing.delete(id);
   }
 
   /** The last question is answered anew; the answer of before stays as another version. */
@@ -81,10 +116,16 @@ export class Chat {
 
   #draw() {
     this.#talk.replaceChildren();
+    this.#talk.parentNode.querySelector('.summing')?.remove();
     this.#shown.clear();
-    const all = path(this.#conversation);
+    const all = path(this.#conversation), writing = this.#current;
     all.forEach((node, i) => {
       if (node.role === 'assistant') return;
+      if (node === writing?.question) {
+        this.#talk.append(writing.article);
+        this.#shown.set(writing.article, node);
+        return;
+      }
       const answer = all[i + 1]?.role === 'assistant' ? all[i + 1] : undefined, turn = this.#drawTurn(node);
       if (!answer)
         return turn.node.append(make('footer', {}, this.#model ? act('again', t('Retry'), 'again') : ''));
@@ -146,99 +187,64 @@ export class Chat {
 
   async #answer(question) {
     const {temperature, topK, topP, minP, seed, maxTokens} = this.#settings, model = this.#model,
-      conversation = this.#conversation, stop = this.#stop = new AbortController(),
-      raw = question.role === 'text', talk = this.#sequences.of(conversation.id);
-    this.#rest.abort();
+      conversation = this.#conversation, {id} = conversation, raw = question.role === 'text',
+      talk = this.#sequences.of(id);
+    this.#hush(id);
     const article = [...this.#shown].find(([, node]) => node === question)[0];
     for (const old of article.querySelectorAll('.bad, footer:not(.mine)')) old.remove();
     const {body, foot} = this.#drawReply({node: article}, question);
-    const answer = append(conversation, question.id, 'assistant', '');
-    body.classList.add('waiting');
+    const writing = new Writing({conversation, question, article, body,
+      answer: append(conversation, question.id, 'assistant', ''),
+      grown: () => void this.#hooks.changed(conversation, false)});
+    this.#writing.set(id, writing);
     foot.scrollIntoView({block: 'nearest'});
     this.#hooks.busy(true);
+    this.#hooks.state();
     this.#hooks.announce(t('The model is answering.'));
 
-    const scroller = document.scrollingElement;
-    let follow = true;
-    const near = () => { follow = scroller.scrollHeight - scroller.scrollTop - innerHeight < 80; };
-    addEventListener('scroll', near, {passive: true});
-    const drawn = () => { if (follow) scroller.scrollTop = scroller.scrollHeight; };
-    const drawing = new Drawing(body, raw, drawn), reasoning = new Reasoning(body, drawn), pace = new Pace();
-    let failure, usage;
-    const keep = isEnd => {
-      answer.content = drawing.text;
-      if (reasoning.text) answer.reasoning = reasoning.text;
-      this.#hooks.changed(conversation, isEnd);
+    const {answer, pace} = writing, ifShown = act => message => {
+      if (this.#isShown(conversation)) act(message);
     };
-    // a page that is left or killed has no time to keep anything
-    const keeping = setInterval(() => {
-      answer.end = 'stopped';
-      if (drawing.text !== answer.content) keep(false);
-    }, KEEP_MS);
-    const used = call => {
-      (answer.calls ??= []).push(call);
-      drawCall(body, call);
-      drawn();
-    };
-    const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
-      onToken: () => pace.token()};
-    try {
-      const parts = raw ? talk.generate(question.content, options)
-        : this.#asked(talk, question, {...options, ...this.#hooks.options(used),
-          onReasoning: text => reasoning.add(text)}, pace);
-      const iterator = parts[Symbol.asyncIterator]();
-      for (let step; ;) {
-        step = await iterator.next();
-        if (step.done) {
-          answer.end = step.value?.end ?? step.value;
-          usage = step.value?.usage ?? parts.usage;
-          if (usage?.completionTokens) pace.counted(usage);
-          break;
-        }
-        reasoning.end();
-        body.classList.remove('waiting');
-        drawing.add(step.value);
-        this.#hooks.figures(pace.text);
-      }
-    } catch (error) {
-      if (stop.signal.aborted) answer.end = 'stopped';
-      else failure = error;
-    }
-    removeEventListener('scroll', near);
-    clearInterval(keeping);
-    if (failure) delete answer.end;
-    drawing.flush();
-    reasoning.end();
-    if (failure && !drawing.text && !answer.calls) {    // nothing came: the question waits for an answer
+    const options = {temperature, topK, topP, minP, seed, maxTokens, signal: writing.signal,
+      onToken: () => pace.token(), onProgress: ifShown(message => this.#hooks.progress(message))};
+    const parts = () => (raw ? talk.generate(question.content, options)
+      : this.#asked(talk, writing, {...options, ...this.#hooks.options(call => writing.used(call)),
+        onReasoning: text => writing.reason(text)}));
+    const {failure, usage} = await writing.read(parts, ifShown(() => this.#hooks.figures(pace.text)));
+    this.#ended(writing, foot, failure);
+    await this.#hooks.changed(conversation, true);
+    if (usage && !writing.isLeft && this.#summarises && nearlyFull(model, usage, answer.calls))
+      await this.#sumUp(talk, conversation, question).catch(() => { /* something was asked meanwhile */ });
+    writing.isKept = true;
+    this.#release(writing);
+  }
+  #ended(writing, foot, failure) {
+    const {conversation, question, answer, pace} = writing, hooks = this.#hooks;
+    if (failure && !answer.content && !answer.calls) {  // nothing came: the question waits for an answer
       conversation.nodes.splice(conversation.nodes.indexOf(answer), 1);
       conversation.leaf = question.id;
     }
-    keep(true);
-    this.#hooks.figures(pace.text);
-    // another conversation or another model, meanwhile
-    const replaced = this.#stop !== stop || !article.isConnected;
-    if (this.#stop === stop) this.#stop = undefined;
-    body.classList.remove('waiting');
-    if (!replaced) {
-      this.#finish(foot, drawing.text || !failure ? answer : undefined, failure);
-      if (failure) this.#hooks.failed(failure, foot);
-      else
-        this.#hooks.announce(drawing.text.length < 700 ? t('Answer: {text}', {text: body.textContent})
-          : t('The answer is complete, {n} tokens.', {n: pace.tokens}));
-      if (follow) scroller.scrollTop = scroller.scrollHeight;
+    this.#finish(foot, answer.content || !failure ? answer : undefined, failure);
+    const shown = this.#isShown(conversation), {title} = conversation;
+    if (this.#writing.get(conversation.id) === writing && shown) {
+      hooks.busy(false);
+      hooks.figures(pace.text);
     }
-    if (this.#stop) return;
-    this.#hooks.busy(false);
-    if (usage && !replaced && this.#summarises && nearlyFull(model, usage, answer.calls))
-      this.#sumUp(talk, conversation, question).catch(() => { /* something was asked meanwhile */ });
+    if (failure) hooks.failed(failure, foot);
+    if (failure && !shown) hooks.announce(t('“{title}” could not be answered.', {title}));
+    else if (!failure && !writing.isLeft)
+      hooks.announce(!shown ? t('“{title}” has been answered.', {title}) : answer.content.length < 700
+        ? t('Answer: {text}', {text: writing.body.textContent})
+        : t('The answer is complete, {n} tokens.', {n: pace.tokens}));
+    if (shown) writing.scroll();
   }
 
   /* Asks the model; if the conversation is longer than its context, without the older half. */
-  async * #asked(talk, question, options, pace) {
-    const {system, maxTokens} = this.#settings, conversation = this.#conversation, model = this.#model;
+  async * #asked(talk, {conversation, question, pace}, options) {
+    const {system, maxTokens} = this.#settings, model = this.#model;
     const given = () => messagesFor(conversation, question, system);
     const shorter = async () => await this.#sumUp(talk, conversation, question, options.signal)
-      || trim(conversation, question) && (this.#markSkipped(), true);
+      || trim(conversation, question) && (this.#isShown(conversation) && this.#markSkipped(), true);
     for (let left; (left = await room(model, given(), options.tools).catch(() => undefined)) !== undefined
       && left < Math.min(maxTokens, model.info.contextLength / 4) && await shorter(););
     for (;;) {
@@ -250,18 +256,23 @@ export class Chat {
       }
     }
   }
+  #rest({id}) {
+    const rest = new AbortController();
+    this.#rests.set(id, rest);
+    return rest.signal;
+  }
   get #summarises() { return this.#settings.whenFull === 'summarise'; }
   /* Sums up the older half, if the person wants that: before a question that has no room otherwise,
    * or (without a signal) after an answer, until something is asked. Whether it is done. */
-  async #sumUp(talk, conversation, question, signal = (this.#rest = new AbortController()).signal) {
+  async #sumUp(talk, conversation, question, signal = this.#rest(conversation)) {
     if (!this.#summarises) return false;
     const {system} = this.#settings, about = make('p', {className: 'small summing',
       textContent: t('Older messages are summed up …')});
-    this.#talk.after(about);
+    if (this.#isShown(conversation)) this.#talk.after(about);
     try {
       if (!await summarise(talk, conversation, question, {system, signal})) return false;
       this.#hooks.changed(conversation);
-      if (conversation === this.#conversation) this.#markSkipped();
+      if (this.#isShown(conversation)) this.#markSkipped();
       return true;
     } catch {                   // left out instead, when a question has no room
       signal.throwIfAborted();
@@ -305,7 +316,7 @@ export class Chat {
     if (this.busy) return;
     editor(article, question, text => {
       const {role, files, parent} = question, conversation = this.#conversation;
-      this.#rest.abort();
+      this.#hush(conversation.id);
       const edited = append(conversation, parent, role, text, files ? {files} : {});
       conversation.skip = Math.min(conversation.skip, path(conversation).length - 1);
       this.#hooks.changed(conversation);

@@ -10,6 +10,8 @@ import {choose, fromJson, matches, newId, path, toJson, toMarkdown} from './thre
  * another branch. */
 const shown = remembered('sessionStorage', 'qsf-conversation');
 const remember = ({id, leaf}) => shown.set(`${id} ${leaf ?? ''}`);
+/* What the list says of an answer (Chat.stateOf). */
+const STATES = {answering: 'is being answered', answered: 'new answer', failed: 'no answer'};
 const WIDE = matchMedia('(min-width: 64rem)');
 
 /** Gives the user a file. */
@@ -32,7 +34,7 @@ export class Conversations {
     this.#chat = chat;
     this.#hooks = hooks;
     on('new', 'click', () => this.open());
-    on('search', 'input', () => this.#fill());
+    on('search', 'input', () => this.fill());
     on('import', 'click', () => $('import-file').click());
     on('import-file', 'change', () => void this.#import());
     on('export', 'click', () => this.#export());
@@ -72,7 +74,7 @@ export class Conversations {
     const last = found?.nodes.find(one => one.id === leaf);
     if (last && !path(found).includes(last)) choose(found, last);
     if (found && this.#chat.empty) this.#chat.open(found);
-    this.#fill();
+    this.fill();
     return this.#all.length;
   }
   /** Keeps a conversation that has changed; the lists, also those of other tabs, show it if the
@@ -89,20 +91,23 @@ export class Conversations {
   }
   async draw() {
     this.#all = await this.#archive.all();
-    this.#fill();
+    this.fill();
   }
   open(conversation) {
     this.#deleted = this.#menu = undefined;
     this.#chat.open(conversation);
     remember(this.#chat.conversation);
     if (!WIDE.matches) this.show(false, false);
-    this.#fill();
+    this.fill();
     this.#hooks.shown();
   }
 
-  #fill() {
+  /** Draws the list anew, but not under a title that is being written. */
+  fill() {
+    if (document.activeElement?.closest('#conversations .rename')) return;
     const words = $('search').value, found = this.#all.filter(one => matches(one, words));
-    const active = document.activeElement?.closest('#conversations [data-id]')?.dataset.id;
+    const {activeElement: active} = document, row = active?.closest('#conversations [data-id]');
+    const at = row ? [...row.querySelectorAll('button')].indexOf(active) : -1;
     const gone = this.#deleted && make('li', {className: 'gone'},
       make('span', {textContent: t('Deleted: {title}', {title: this.#deleted.title})}),
       button(t('Undo'), () => void this.#undo(), {id: 'undo'}));
@@ -110,16 +115,20 @@ export class Conversations {
     $('no-match').hidden = !words || found.length > 0;
     $('search').hidden = this.#all.length < 2 && !words;
     $('export').hidden = !this.#all.length;
-    if (active) document.querySelector(`#conversations [data-id="${active}"] .open`)?.focus();
+    if (!row) return;
+    const buttons = document.querySelectorAll(`#conversations [data-id="${row.dataset.id}"] button`);
+    (buttons[at] ?? buttons[0])?.focus();
   }
   #row(one) {
     const current = one.id === this.#chat.conversation.id, title = one.title || t('Without a title');
     const name = button('', () => this.open(one), {className: 'quiet open'});
-    name.append(make('span', {textContent: title}), make('small', {textContent: when(one.updated)}));
+    const state = this.#chat.stateOf(one);
+    name.append(make('span', {textContent: title}), make('small', {className: state,
+      textContent: state ? t(STATES[state]) : when(one.updated)}));
     if (current) name.setAttribute('aria-current', 'true');
     const more = button('', () => {
       this.#menu = this.#menu === one.id ? undefined : one.id;
-      this.#fill();
+      this.fill();
       document.querySelector(`#conversations [data-id="${one.id}"] .more`)?.focus();
     }, {className: 'quiet more', ariaLabel: t('More: {title}', {title}),
       ariaExpanded: String(this.#menu === one.id)});
@@ -138,14 +147,15 @@ export class Conversations {
     const form = make('form', {className: 'rename'}, field, make('button', {textContent: t('Save')}));
     const done = () => {
       this.#menu = undefined;
-      this.#fill();
+      form.remove();
+      this.fill();
       document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
     };
     form.addEventListener('submit', async event => {
       event.preventDefault();
-      one.title = field.value.trim() || one.title;
-      if (one.id === this.#chat.conversation.id) this.#chat.conversation.title = one.title;
-      await this.#archive.put(one);
+      const living = this.#chat.living(one);
+      living.title = field.value.trim() || living.title;
+      await this.#archive.put(living);
       await this.draw();
       done();
     });
@@ -161,8 +171,8 @@ export class Conversations {
     const speakers = {user: t('You'), assistant: t('Model'), text: t('Text')};
     save(`${fileName(one.title)}.md`, toMarkdown(one, speakers), 'text/markdown');
   }
-  async #delete(one) {
-    const current = one.id === this.#chat.conversation.id;
+  async #delete(stored) {
+    const one = this.#chat.living(stored), current = one === this.#chat.conversation;
     this.#gone.add(one.id);
     if (current) this.#chat.open();
     this.#chat.forget(one);

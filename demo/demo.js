@@ -9,13 +9,15 @@
  *   open(which)       loads or takes a model
  *   list()            is called when the choice of models is shown
  *   cancel()          ends what is being loaded
- *   busy(is)          is told when an answer begins or ends
+ *   busy(is)          is told whether the shown conversation is being answered
+ *   progress(message) is told how far the prompt of its answer is, if there is this function
  *   changed(name)     is told when a setting was edited
  *   failed(error)     whether the error of an answer is shown by the engine itself
  *
  * A model has what the page uses of the package's: chat(messages, options) and generate(text,
  * options), async iterators of text that return how it ended, as a word or as {end, usage}; options
- * are those of the settings, signal, onToken, onReasoning, tools, onToolCall and responseFormat.
+ * are those of the settings, signal, onToken, onProgress, onReasoning, tools, onToolCall and
+ * responseFormat.
  * It may have conversation(), which returns the same for one conversation, and info. */
 import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
@@ -40,11 +42,24 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], name => en
 
 /* ---- what went wrong ---- */
 
-const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
-  ?? $('hint-')).textContent;
+/* What may help: the package's remedies, or the hint for the error's code. */
+function helps({code, remedies = []}) {
+  const names = remedies.length && ['MEMORY', 'WORKER'].includes(code) ? ['close', ...remedies] : remedies;
+  const found = names.map(name => $(`remedy-${name}`)).filter(Boolean);
+  return (found.length ? found : [$(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
+    ?? $('hint-')]).map(({textContent}) => textContent);
+}
 const capital = text => text.replace(/^[a-z](?=[a-z]* )/, first => first.toUpperCase());     // not addresses
-const described = error => [make('p', {textContent: capital(t(error.message))}),
-  make('p', {className: 'small', textContent: hint(error)})];
+function described(error) {
+  const all = helps(error), one = all.length === 1;
+  return [make('p', {textContent: capital(t(error.reason ?? error.message))}),
+    ...(one ? [] : [make('p', {className: 'small', textContent: t('What may help:')})]),
+    one ? make('p', {className: 'small', textContent: all[0]})
+      : make('ul', {className: 'small helps'}, ...all.map(textContent => make('li', {textContent})))];
+}
+/** The same as one text. */
+const worded = error => `${capital(t(error.reason ?? error.message)).replace(/\.$/, '')}. ${
+  helps(error).join(' ')}`;
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
 function complain(title, error, actions) {
@@ -60,6 +75,8 @@ function complain(title, error, actions) {
 
 const chat = new Chat($('talk'), settings, {
   announce,
+  state() { conversations.fill(); },
+  progress(message) { engine.progress?.(message); },
   busy(is) {
     const lost = [$('stop'), document.body].includes(document.activeElement);
     engine?.busy(is);
@@ -71,7 +88,7 @@ const chat = new Chat($('talk'), settings, {
     if (!engine.failed(error))
       place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
-  changed(conversation, isEnd) { void conversations.keep(conversation, isEnd); },
+  changed: (conversation, isEnd) => conversations.keep(conversation, isEnd),
   options(used) {
     return toolbox && {tools: toolbox.TOOLS, onToolCall(call) {
       const result = toolbox.useTool(call);
@@ -98,6 +115,7 @@ const conversations = new Conversations(chat, {
 /* What an empty conversation shows. */
 function welcome() {
   $('welcome').hidden = !chat.empty || !model || rawMode();
+  $('no-chat').hidden = !chat.empty || !model || !$('mode-chat').disabled;
   if (!$('welcome').hidden) $('suggestions').replaceChildren(...suggestions().map(text =>
     make('li', {}, button(text, () => void ask(text), {className: ''}))));
 }
@@ -163,7 +181,7 @@ function grow() {
   $('text').style.height = `${Math.min($('text').scrollHeight + 2, innerHeight / 3)}px`;
 }
 function ask(text) {
-  $('welcome').hidden = true;
+  $('welcome').hidden = $('no-chat').hidden = true;
   return chat.ask(text, {raw: rawMode(), files: rawMode() ? [] : attachments.take()});
 }
 const attachments = new Attachments($('files'), $('files-note'));
@@ -196,9 +214,8 @@ on('dictate', 'click', () => {
 on('form-open', 'click', async () => {
   const {openForm, read} = await import('./form.js'), {maxTokens} = settings;
   showMore(false);
-  chat.stop();
   openForm((schema, text, signal) => read(model, schema, text, {maxTokens, signal}),
-    error => `${error.message} ${hint(error)}`);
+    worded);
 });
 function showMore(is) {
   $('more-menu').hidden = !is;
@@ -235,7 +252,7 @@ addEventListener('keydown', event => {
 
 /* What an engine sees. */
 const page = {
-  settings, complain, hint, use, view,
+  settings, complain, worded, use, view,
   attach: files => attachments.add(files),
   reload: {Reload: () => location.reload()},
   again: () => chat.again(),

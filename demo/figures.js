@@ -1,7 +1,7 @@
 /* Formatted numbers, the speed of a download, the memory map.
  * SPDX-License-Identifier: MIT */
 import {make} from './dom.js';
-import {t} from './strings.js';
+import {planText, t} from './strings.js';
 
 export const megabytes = n => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB`
   : `${(n / 1e6).toFixed(n < 1e7 ? 1 : 0)} MB`);
@@ -46,25 +46,26 @@ const draw = (tag, attributes) => {
  * words. limit: megabytes, 0 for none. */
 export function memoryMap(plan, limit) {
   const sum = plan.reduce((all, {bytes}) => all + bytes, 0), whole = Math.max(sum, limit * 1e6);
-  const parts = plan.filter(({bytes}) => bytes >= whole / 100).sort((a, b) => b.bytes - a.bytes);
-  const small = plan.filter(({bytes}) => bytes && bytes < whole / 100),
+  const named = plan.map(({name, bytes}) => ({name: planText(name), bytes}));
+  const parts = named.filter(({bytes}) => bytes >= whole / 100).sort((a, b) => b.bytes - a.bytes);
+  const small = named.filter(({bytes}) => bytes && bytes < whole / 100),
     rest = small.reduce((all, {bytes}) => all + bytes, 0);
   if (rest) parts.push({name: small.map(({name}) => name).join(', '), bytes: rest});
   if (whole > sum) parts.push({name: t('free below the limit'), bytes: whole - sum, free: true});
   const svg = draw('svg', {viewBox: '0 0 1000 40', preserveAspectRatio: 'none', class: 'map', role: 'img',
     'aria-label': t('Memory map: {parts}',
-      {parts: parts.map(p => `${t(p.name)} ${megabytes(p.bytes)}`).join(', ')})});
+      {parts: parts.map(p => `${p.name} ${megabytes(p.bytes)}`).join(', ')})});
   const legend = make('ul', {className: 'legend'});
   let x = 0;
   parts.forEach((part, i) => {
     const width = part.bytes / whole * 1000, tone = part.free ? 'free' : `tone${Math.min(i, 7)}`;
     const block = draw('rect', {x: x.toFixed(2), y: 0, width: Math.max(1, width - 3).toFixed(2), height: 40,
       class: tone}), title = draw('title', {});
-    title.textContent = `${t(part.name)}: ${megabytes(part.bytes)}`;
+    title.textContent = `${part.name}: ${megabytes(part.bytes)}`;
     block.append(title);
     svg.append(block);
     x += width;
-    legend.append(make('li', {}, make('i', {className: tone}), make('span', {textContent: t(part.name)}),
+    legend.append(make('li', {}, make('i', {className: tone}), make('span', {textContent: part.name}),
       make('b', {textContent: megabytes(part.bytes)})));
   });
   return [svg, legend];

@@ -5,7 +5,7 @@ import {$, announce, button, make, note, on, remembered} from './dom.js';
 import {Speed, megabytes, memoryMap, millions, transfer} from './figures.js';
 import {keepOffline, lacks} from './offline.js';
 import {fitting, thisDevice} from './pick.js';
-import {language, t} from './strings.js';
+import {language, planText, t} from './strings.js';
 
 const lastModel = remembered('localStorage', 'qsf-demo-last');          /* its URL */
 /* Set while a model is loaded: one that ends the tab is not loaded again without a question. */
@@ -48,7 +48,7 @@ function addressOf(text) {
 
 let going = {}, speed, promptBegan;     /* going: load and prompt, their last messages while they last */
 
-function progress(message) {
+export function progress(message) {
   const {phase} = message;
   if (phase === 'load') speed.add(message.loaded);
   else if (!going.prompt) promptBegan = performance.now();
@@ -130,6 +130,7 @@ export async function open(from, extra = {}) {
     const anew = qsf?.cache && typeof from === 'string'
       && {[t('Download again')]: () => open(from, {cache: 'reload'})};
     const told = isName(from) && repository ? repository.worded(error) : error;
+    if (typeof from === 'string') told.reason = (told.reason ?? told.message).replaceAll(from, name);
     page.complain(t('{name} could not be loaded', {name}), told, {
       ...(told.code === 'TOKEN' && {[t('Enter a token')]: () => {
         $('url').value = from;
@@ -150,7 +151,8 @@ function computesOn({device: {kind, name, layers, reason}, layers: all}) {
 /** What the page says about a model. */
 function about({info}, called) {
   const name = called ?? (info.name || info.architecture);
-  return {name, plan: info.plan, limit: settings.memory, warnings: info.warnings, chat: info.chatTemplate,
+  return {name, plan: info.plan, limit: settings.memory, warnings: info.warnings.map(planText),
+    chat: info.chatTemplate,
     facts: {
       Model: [info.name || info.architecture, t('{n} parameters', {n: millions(info.parameters)}),
         info.format].join(', '),
@@ -159,8 +161,8 @@ function about({info}, called) {
       Engine: [info.threads === 1 ? t('one thread') : t('{n} threads', {n: info.threads}),
         info.isa].join(', '),
       Device: computesOn(info),
-      Context: t('{n} tokens of {all}', {n: info.contextLength.toLocaleString(language),
-        all: info.trainedContext.toLocaleString(language)}),
+      Context: t('{n} tokens', {n: info.contextLength.toLocaleString(language)})
+        + t('; the model was trained with {n}', {n: info.trainedContext.toLocaleString(language)}),
       Memory: settings.memory ? t('{done} of {all}', {done: megabytes(info.planBytes),
         all: `${settings.memory} MB`}) : megabytes(info.planBytes),
     }};
@@ -191,7 +193,8 @@ export async function list() {
     const size = [one.here ? t('on this device') : '', one.size && megabytes(one.size)].filter(Boolean)
       .join(' · ');
     return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id},
-      make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''})),
+      make('span', {textContent: one.name}), make('small', {textContent: [one.note,
+        one.chat === false && t('only continues texts')].filter(Boolean).join(' · ')})),
       make('span', {className: 'size', textContent: one.there ? size : t('not here')}));
   }));
   const usable = [...$('choose').elements.model].filter(input => !input.disabled);
@@ -236,26 +239,32 @@ async function estimate() {
   if (!from || !qsf?.estimate || signal.aborted || !$('advanced').open) return;
   try {
     if (isName(from)) need.textContent = t('Asking the hub …');
-    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan, files} =
+    const {fileBytes, parameters, memoryBytes, fits, resident, reductions, warnings, plan, files} =
       await qsf.estimate(from, {...options, signal});
     if (signal.aborted) return;
     if (files) repository.drawFiles(from, files, name => {
       $('url').value = name;
       void estimate();
     });
+    if (fits === false) {
+      need.className = 'bad';
+      need.textContent = t('The memory limit is too low: at least {size} are needed.',
+        {size: megabytes(memoryBytes)});
+      return;
+    }
     const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
     need.textContent = [t('{size} file', {size: megabytes(fileBytes)}), t('{n} parameters',
       {n: millions(parameters)}),
       t('needs {size} of memory', {size: megabytes(memoryBytes)}),
       ...(resident ? [] : [t('layers are streamed from the file')]),
-      ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
-    note('need-losses', losses);
+      ...reductions.filter(text => !losses.some(loss => loss.startsWith(text))).map(planText)].join(' · ');
+    note('need-losses', losses.map(planText));
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
   } catch (error) {
     if (signal.aborted) return;
     const told = isName(from) ? repository.worded(error) : error;
     need.className = 'bad';
-    need.textContent = `${told.message}. ${page.hint(told)}`;
+    need.textContent = page.worded(told);
   }
 }
 
@@ -365,7 +374,7 @@ function listen() {
 
 /* ---- what the page calls ---- */
 
-/** An answer begins or ends. */
+/** An answer begins or ends, or another conversation is shown. */
 export function busy() {
   going.prompt = undefined;
   drawProgress();

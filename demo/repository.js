@@ -44,9 +44,11 @@ export function drawFiles(name, files = [], chosen = () => {}) {
 /** An error in words of this page, which has a field for the token. */
 export function worded(error) {
   const refused = error.code === 'HTTP' && /\b40[13]\b/.test(error.message);
-  const text = error.message.replace(/ ?\(hubToken[^)]*\)/g, '').replaceAll("hubToken's", "the token's");
-  return Object.assign(new Error(text, {cause: error}),
-    {code: refused ? 'TOKEN' : ['ARGUMENT', 'NOT_FOUND'].includes(error.code) ? 'NAME' : error.code});
+  const {code, reason, remedies} = error;
+  const text = (reason ?? error.message).replace(/ ?\(hubToken[^)]*\)/g, '')
+    .replaceAll("hubToken's", "the token's");
+  return Object.assign(new Error(text, {cause: error}), {remedies,
+    code: refused ? 'TOKEN' : ['ARGUMENT', 'NOT_FOUND'].includes(code) ? 'NAME' : code});
 }
 
 /** The URL of a stored file that this name stands for, of [{url, complete}]; undefined: none. */

@@ -12,6 +12,12 @@ export function t(text, values = {}) {
   return found.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+/** What the engine says of a plan: words with digits are values. */
+export const planText = text => text.split(', ').map(part => {
+  const values = [];
+  return t(part.replace(/\b\w*\d[\w.]*/g, value => `{${values.push(value) - 1}}`), values);
+}).join(', ');
+
 const tidy = text => text.trim().replace(/\s+/g, ' ');
 const ATTRIBUTES = ['placeholder', 'aria-label', 'title', 'content'];
 

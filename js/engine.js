@@ -81,6 +81,8 @@ export class Engine {
       }
     }
     if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
+    if (last instanceof RangeError)
+      throw new QsfError('MEMORY', `no memory for the engine: ${last.message}`, {cause: last});
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`,
       {cause: last});
   }
@@ -133,7 +135,7 @@ export class Engine {
   }
   /** Before context(options): takes a module with 64-bit addresses if the memory needs them. */
   async widen(options) {
-    if (!this.#host.wide || this.estimate(options).memoryBytes <= NARROW) return;
+    if (!this.#host.wide || this.estimate({...options, device: 'cpu'}).memoryBytes <= NARROW) return;
     this.terminate();
     this.#conversations.clear();
     this.#variants = [WIDE, this.variant];
@@ -188,7 +190,7 @@ export class Engine {
       this.#context = of.context = x.qsf_flat_context_new(this.#model);
     }
     this.#moves = moves;
-    this.#memory.check(this.#asked(options, x.qsf_flat_context_open), this.#context);
+    this.#memory.check(this.#asked(this.#context, options, moves, x.qsf_flat_context_open), this.#context);
     of.layers = this.#memory.number(this.#context, 'layer');
     this.last = this.aside = this.converse();
   }
@@ -277,45 +279,48 @@ export class Engine {
     this.#device = {kind: 'cpu', name: '', layers: 0, reason};
     if (this.moves) this.#make(this.#trial.options, 0);
   }
-  /* options: all of them, as options.js has checked them. */
-  #asked(options, make) {
+  /* options: all of them, as options.js has checked them; the last `moves` layers are a GPU's. */
+  #asked(context, options, moves, make) {
     const most = parallel(options), seats = most > 1 ? 2 * most : 1;    // idle ones and embeddings have some
     return this.#memory.with(listed([...contextTexts(options), ['seqs', seats], ['logits', most],
-      ['device-layers', this.#moves]]), at => make(this.#context, at));
+      ['device-layers', moves]]), at => make(context, at));
   }
-  #plan(options) { return this.#asked(options, this.#memory.x.qsf_flat_context_plan); }
-  /** What the last context() or estimate() reduced of the requested options, and other warnings for
-   * the user. */
-  get warnings() { return this.#memory.textOf(this.#context, 'warnings').split('\n').slice(0, -1); }
+  /** What context() reduced of the requested options, and other warnings for the user. */
+  get warnings() { return this.#warnings(this.#context); }
+  #warnings(context) { return this.#memory.textOf(context, 'warnings').split('\n').slice(0, -1); }
 
   /** What context(options) would take; if that exceeds options.memory, the least that it would
-   * take. */
+   * take. It plans a context of its own: one that is open does not change. */
   estimate(options) {
-    if (options.device === 'gpu') this.#moves = this.#moving(options);
-    const status = this.#plan(options), fits = status !== E_BUDGET;
-    this.#memory.check(fits ? status
-      : this.#plan({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6}), this.#context);
-    const {planBytes: memoryBytes, ...info} = this.info();
-    const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
-      'layers', 'trainedContext', 'contextLength',
-      'resident', 'slots', 'plan', 'reductions'];
-    return {...Object.fromEntries(names.map(name => [name, info[name]])), fits, memoryBytes,
-      ...this.#numbers(['leastBytes', 'batch'])};
+    const memory = this.#memory, {x} = memory, context = x.qsf_flat_context_new(this.#model);
+    const moves = options.device === 'gpu' ? this.#moving(options) : 0;
+    const planned = more => this.#asked(context, {...options, ...more}, moves, x.qsf_flat_context_plan);
+    try {
+      const status = planned(), fits = status !== E_BUDGET;
+      memory.check(fits ? status : planned({memory: memory.number(context, 'leastBytes') / 1e6}), context);
+      const {planBytes: memoryBytes, ...info} = this.#info(context);
+      const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
+        'layers', 'trainedContext', 'contextLength', 'resident', 'slots', 'plan', 'reductions'];
+      return {...Object.fromEntries(names.map(name => [name, info[name]])), fits, memoryBytes,
+        ...this.#numbers(['leastBytes', 'batch'], context), warnings: this.#warnings(context)};
+    } finally {
+      x.qsf_flat_free(context);
+    }
   }
 
-  #numbers(names) {
-    const handle = this.last.handle || this.#context;
+  #numbers(names, handle = this.last.handle || this.#context) {
     return Object.fromEntries(names.map(name => [name, this.#memory.number(handle, name)]));
   }
 
-  info() {
-    const memory = this.#memory, context = this.#context, plan = [], reductions = [];
+  info() { return this.#info(this.#context, this.last.handle || this.#context); }
+  #info(context, handle = context) {
+    const memory = this.#memory, plan = [], reductions = [];
     const texts = Object.fromEntries(TEXTS.map(name => [name, memory.textOf(context, name)]));
     for (let i = 0, name; (name = memory.textOf(context, 'item', i)) !== undefined; i++)
       plan.push({name, bytes: memory.number(context, 'itemBytes', i)});
     for (let i = 0, text; (text = memory.textOf(context, 'reduction', i)) !== undefined; i++)
       reductions.push(text);
-    const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN]);
+    const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN], handle);
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
       maxParallel: this.#parallel, variant: this.variant, threads: 1 + this.#threads.length,

@@ -44,10 +44,11 @@ function opened(object) {
   return answered(gpu, () => gpu.then(it => it.close(), () => {}));
 }
 
-/** {gpu}, or {error}: why not. object() gives WebGPU's object, or promises it. */
-export async function chosenGpu(device, object) {
+/** {gpu}, or {error}: why not. object() gives WebGPU's object, or promises it. without: why the CPU
+ * is to compute. */
+export async function chosenGpu(device, object, without = 'the option device is cpu') {
   try {
-    if (device === 'cpu') throw new QsfError('UNSUPPORTED', 'the option device is cpu');
+    if (device === 'cpu') throw new QsfError('UNSUPPORTED', without);
     const gpu = await opened(object);
     if (device === 'gpu' || gpu.info.kind !== 'software') return {gpu};
     gpu.close();

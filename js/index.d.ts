@@ -27,6 +27,12 @@ export type ErrorCode =
 export declare class QsfError extends Error {
   constructor(code: ErrorCode, message: string, options?: {cause?: unknown});
   readonly code: ErrorCode;
+  /** Of a failed load() or estimate(): what failed, without what may help. */
+  readonly reason?: string;
+  /** What may help then: a memory limit, a lower or a higher one, a smaller contextLength, a file
+   * with fewer bits or a smaller model, fewer threads, more gpuMemory, device: 'cpu'. */
+  readonly remedies?: readonly ('limit' | 'lowerLimit' | 'raiseLimit' | 'context' | 'quantisation' | 'threads'
+    | 'gpuMemory' | 'cpu')[];
 }
 
 export type Progress =
@@ -355,6 +361,8 @@ export interface GenerateOptions {
   /** Called with each part of the answer, in order, after onToken with its token. In generate()
    * all parts are text. */
   onPart?: (part: AnswerPart) => unknown;
+  /** Called while this answer's prompt is computed, in place of load()'s. */
+  onProgress?: (progress: Progress) => unknown;
   /** Ends the answer, also while its reader is busy with something else; the iterator rejects with
    * its reason. */
   signal?: AbortSignal;

@@ -6,6 +6,7 @@ import {Conversation} from './conversations.js';
 import {QsfError, unpack} from './errors.js';
 import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
   checkedText} from './options.js';
+import {withRemedies} from './remedies.js';
 
 const LEAVE_MS = 2000;
 
@@ -235,8 +236,8 @@ export class Model {
 
   async * #turn(inbox, asked, tally) {
     inbox.check();
-    const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds, ...options},
-      conversation, ...what} = asked;
+    const {options: {signal, onToken, onPart, onReasoning, onToolCall, maxToolRounds,
+      onProgress = this.#onProgress, ...options}, conversation, ...what} = asked;
     signal?.throwIfAborted();
     const late = this.#late;
     this.#late = undefined;
@@ -292,7 +293,7 @@ export class Model {
           round++;
           continue;
         }
-        if (m.progress) callbacks.call(this.#onProgress, m.progress);
+        if (m.progress) callbacks.call(onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
           tally.take(m);
@@ -413,7 +414,7 @@ async function open(startWorker, given, asked, use, place, estimate = false) {
     return await use(port, opened, onProgress);
   } catch (error) {
     await port.close(error);
-    throw error;
+    throw signal?.aborted ? error : withRemedies(error, options);
   } finally {
     signal?.removeEventListener('abort', abort);
   }

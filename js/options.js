@@ -64,7 +64,7 @@ const GENERATE = {
   responseFormat: kind(undefined, format, "it must be an object: {type: 'json_object'}, ..."),
   jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
     'it must be a whole number, or Infinity'),
-  adapters, onToken: callback, onPart: callback, signal,
+  adapters, onToken: callback, onPart: callback, onProgress: callback, signal,
 };
 const TOOLS = {
   toolChoice: kind(undefined, toolChoice,

@@ -31,6 +31,22 @@ const GPU_MS = CLOSING_MS + 2000, END_MS = 2000;
 /* codes of the user's errors: a wrong module in the option gpu */
 const MISTAKES = ['NOT_FOUND', 'ARGUMENT'];
 
+/* What load() changes when it tries again, and how that is called. */
+const AGAIN = {
+  reload: {options: {cache: 'reload'}, called: 'downloaded again'},
+  asRange: {options: {asRange: true}, called: 'read again by ranges'},
+  one: {options: {threads: 1}, called: 'loaded again with one thread'},
+  cpu: {options: {device: 'cpu'}, called: 'loaded again without the GPU'},
+  stays: {options: {stays: true}, called: 'loaded again, with all layers in memory'},
+};
+/* An error of the last attempt, with what was tried: [{why, called}]. */
+function after(error, tried) {
+  if (!tried.length || !(error instanceof QsfError)) return error;
+  const {why, called} = tried.at(-1);
+  return new QsfError(error.code, `${error.message} (${why === error.message ? `also when ${called}`
+    : `when ${called}; before: ${why}`})`, {cause: error});
+}
+
 /* A signal from outside, and a promise to wait for it. */
 class Stop {
   aborted = false;
@@ -63,7 +79,8 @@ export function serve(host) {
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
       {progress, warning: warn});
     const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
-    chosen = estimate ? undefined : chosenGpu(options.device, host.gpu);        // while the file is opened
+    chosen = estimate ? undefined       // otherwise while the file is opened
+      : chosenGpu(options.device, host.gpu, options.withoutGpu);
     await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
@@ -74,8 +91,8 @@ export function serve(host) {
     check();
     await engine.open();
     if (estimate) {
-      const estimated = engine.estimate({...options, threads: 0});
-      warnings.push(...engine.warnings);
+      const {warnings: reduced, ...estimated} = engine.estimate({...options, threads: 0});
+      warnings.push(...reduced);
       return estimated;
     }
     const which = await chosen;
@@ -130,26 +147,33 @@ export function serve(host) {
   }
 
   async function open({from, options}) {
-    for (const tried = new Set(); ;) {
+    const tried = new Set(), told = [];
+    for (;;) {
       try {
         const info = await start(from, options);
-        return {...info, warnings};
+        return {...info, warnings: [...told.map(({why, called}) => `${why}; ${called}`), ...warnings]};
       } catch (error) {
-        const {isShared, moves} = engine ?? {}, tooLarge = error.code === 'MEMORY';
-        // a GPU that has lost the trial has left its layers to a module with 32-bit addresses
-        const how = error.code === 'CORRUPT' ? await source?.spoil?.()
-          : tooLarge && options.device === 'auto' && (await chosen)?.gpu ? 'cpu'
-            : tooLarge && isShared ? 'one' : moves && error.code === 'HTTP' && 'stays';
+        const how = await another(error, options);
         await end();
-        // what was stored is damaged, the length is not the file's, or it can be read only once
-        const other = {reload: {cache: 'reload'}, asRange: {asRange: true}, one: {threads: 1},
-          cpu: {device: 'cpu'}, stays: {stays: true}}[how];
-        if (over || !other || tried.has(how)) throw error;
-        options = {...options, ...other};
+        const again = AGAIN[how];
+        if (over || !again || tried.has(how)) throw after(error, told);
+        options = {...options, ...again.options, ...(how === 'cpu' && {withoutGpu: error.message})};
         tried.add(how);
+        told.push({why: error.message, called: again.called});
         forget();
       }
     }
+  }
+  /* How a failed load may succeed; otherwise nothing or false. */
+  async function another(error, {device}) {
+    const {isShared, moves} = engine ?? {};
+    // what was stored is damaged, the length is not the file's, or it can be read only once
+    if (error.code === 'CORRUPT') return source?.spoil?.();
+    if (error.code === 'HTTP') return moves && 'stays';
+    if (error.code !== 'MEMORY') return undefined;
+    // a GPU that has lost the trial has left its layers to a module with 32-bit addresses
+    if (device === 'auto' && (await chosen)?.gpu) return 'cpu';
+    return isShared && !/GPU/.test(error.message) && 'one';
   }
 
   /* Uses a conversation when its turn comes; use(conversation, signal) ends soon after {op:

@@ -7,40 +7,19 @@ import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
-import {fileURLToPath} from 'node:url';
 import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
+import {act, begin, converse, engine, last, stored, titles, until} from './browser/talks.js';
 import {SLOW, answered, ask, open, ready} from './browser/visit.js';
 import {WORK} from './tools.js';
 
-const engine = fileURLToPath(new URL('./browser/fake_engine.js', import.meta.url));
 const shot = (page, name) => page.screenshot({path: join(WORK, `conversations-${name}.png`)});
 
 let browser;
 before(async () => { browser = await launch(); });
 after(() => browser?.close());
 
-async function visit(context) {
-  const tab = await open(browser, {mounts: [['/sub/page/js/browser.js', engine]], ...context});
-  await begin(tab.page);
-  return tab;
-}
-async function begin(page) {
-  await page.waitForSelector('#go:not([disabled])', SLOW);
-  await page.click('#go');
-  await ready(page);
-}
-const last = page => page.textContent('.turn:last-child .assistant');
-const titles = page => page.locator('#conversations .open span').allTextContents();
-const until = (page, titled) => page.waitForFunction(wanted =>
-  [...document.querySelectorAll('#conversations .open span')].map(node =>
-    node.textContent).join() === wanted.join(),
-titled, SLOW);
-/* A button of the row with this title. */
-async function act(page, title, name) {
-  await page.click(`[aria-label="More: ${title}"]`);
-  await page.click(`.acts button:text-is("${name}")`);
-}
+const visit = context => converse(browser, context);
 async function saved(page, click) {
   const [download] = await Promise.all([page.waitForEvent('download'), click()]);
   return {name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8')};
@@ -219,19 +198,7 @@ test('an answer that was growing when the page was left is kept as far as it was
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.assistant')?.textContent.includes('three'),
     undefined, SLOW);
-  // only what is stored counts, as if the browser were killed
-  const stored = () => page.evaluate(() => new Promise(resolve => {
-    indexedDB.open('qsf conversations').onsuccess = ({target: {result: database}}) => {
-      const all = database.transaction('conversations').objectStore('conversations').getAll();
-      all.onsuccess = () => {
-        database.close();
-        const {role, content} = all.result[0].nodes.at(-1);
-        resolve(role === 'assistant' ? content : '');
-      };
-    };
-  }));
-  for (const end = Date.now() + SLOW.timeout; !(await stored()).includes('three') && Date.now() < end;)
-    await page.waitForTimeout(100);
+  await stored(page, 'three');
   await page.reload();
   await begin(page);
   assert.match(await last(page), /one two three/);

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import {open, rm, stat} from 'node:fs/promises';
 import {join} from 'node:path';
 import {test} from 'node:test';
-import {GGUF, QSF, QsfError, WORK, bytesOf, estimate, fileServer, load} from './tools.js';
+import {pathToFileURL} from 'node:url';
+import {GGUF, QSF, QsfError, WORK, bytesOf, estimate, fileServer, load, packaged} from './tools.js';
 import {hollowModel} from './tiny.js';
 
 const KNOWN = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
@@ -74,6 +75,26 @@ for (const [name, shape] of Object.entries(SEVENS))
     assert.equal(bytes.embedding ?? bytes['final norm and head'], undefined);
     assert.equal(gpu.leastBytes, cpu.leastBytes);       // a limit is for the CPU, too
   });
+test('changes nothing of a context that is open', async () => {
+  const part = name => import(pathToFileURL(packaged(name)));
+  const [{Engine}, {nodeHost}, {bytesSource}, {checked}] = await Promise.all(
+    ['engine.js', 'node_host.js', 'source.js', 'options.js'].map(part));
+  const options = more => ({...checked('load', more), threads: 0});
+  const engine = await Engine.create({...nodeHost({}), source: bytesSource(await bytesOf(QSF)), warn() {},
+    shared: false, threads: 1, relaxed: false});
+  await engine.open();
+  await engine.context(options({memory: 40}), {error: new Error('no GPU')});
+  const state = () => structuredClone([engine.info(), engine.warnings, engine.moves, engine.reading]);
+  const before = state();
+  assert.match(before[1].join(), /to stay within/);
+  for (const [more, wanted] of [[{device: 'gpu'}, [true, 0]], [{contextLength: 64}, [true, 0]],
+    [{memory: 3}, [false, 2]], [{memory: 40}, [true, 1]]]) {
+    const {fits, warnings} = engine.estimate(options(more));
+    assert.deepEqual([fits, warnings.length], wanted, JSON.stringify(more));
+    assert.deepEqual(state(), before, JSON.stringify(more));
+  }
+  await engine.end();
+});
 test('takes bytes, and refuses what is no model', async () => {
   assert.equal((await estimate(await bytesOf(QSF))).layers, 30);
   await assert.rejects(estimate(new Uint8Array(1000)),

@@ -8,9 +8,11 @@ import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
 import {promisify} from 'node:util';
+import {Worker} from 'node:worker_threads';
 import {gzipSync} from 'node:zlib';
 import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens,
   packaged} from './tools.js';
+import {tinyModel} from './tiny.js';
 
 /* Which a page only loads if it imports them. */
 const SHAPES = /^(openai.*|ai|langchain|prompt-api)\.js$/;
@@ -287,4 +289,25 @@ test('a variant that fails leaves the source to the next', async () => {
   assert.deepEqual(warnings, ['relaxed: not here']);
   engine.end();
   assert.equal(closed, 0);
+});
+/* See wasm_wait32 in platform/wasm/thread.c. */
+test('threads that begin late are free for the next context', async () => {
+  const part = name => import(pathToFileURL(packaged(name)));
+  const [{Engine}, {nodeHost}, {bytesSource}, {checked}] = await Promise.all(
+    ['engine.js', 'node_host.js', 'source.js', 'options.js'].map(part));
+  const script = `const {parentPort, workerData: {init, engine}} = require('node:worker_threads');
+    parentPort.postMessage('here');
+    import(engine).then(({runThread}) => runThread(init, () => {}));`;
+  const startThread = init => new Promise((resolve, reject) => {
+    const worker = new Worker(script, {eval: true, workerData: {init,
+      engine: pathToFileURL(packaged('engine.js')).href}});
+    worker.once('message', () => resolve(worker)).once('error', reject);
+  });
+  const engine = await Engine.create({...nodeHost(), source: bytesSource(tinyModel({codes: true, seed: 38})),
+    startThread, shared: true, threads: 3, relaxed: false, warn() {}});
+  await engine.open();
+  const options = {...checked('load', {contextLength: 64}), threads: 0};
+  for (let i = 0; i < 3; i++) await engine.context(options, {error: new Error('no GPU')});
+  assert.equal(engine.info().threads, 3);
+  engine.terminate();
 });

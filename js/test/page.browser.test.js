@@ -131,6 +131,18 @@ describe('a conversation', () => {
     assert.equal(await page.locator('.turn').count(), 1);
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 160; });
   });
+  test('goes on while another one is answered', async () => {
+    await page.click('#new');
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 40; });
+    await page.fill('#text', 'Tell me a long story about a lighthouse.');
+    await page.keyboard.press('Enter');
+    await page.click('#new');
+    await ask(page, 'What is the capital of France?');
+    assert.match(await page.textContent('.assistant'), /Paris/);
+    await page.click('#conversations .open:has(.answered)', SLOW);
+    assert.match(await page.textContent('.assistant'), /lighthouse/i);
+    assert.match(await page.textContent('.ended'), /maximum length reached/);
+  });
   test('stops by Escape and keeps what there is', async () => {
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 2000; });
     await page.fill('#text', 'Tell me a long story about a lighthouse.');

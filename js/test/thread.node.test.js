@@ -166,4 +166,6 @@ test('the first screen offers what fits the device', () => {
   assert.equal(offer({}, undefined, stored), 's', 'what is stored needs no download');
   assert.equal(offer({}, undefined, models.map(one => ({...one, start: undefined}))), 'g');
   assert.equal(offer({}, undefined, []), undefined);
+  const base = models.map(one => ({...one, here: one.url === 'g', ...(one.url === 'g' && {chat: false})}));
+  assert.equal(offer({}, 'g', base), 's', 'a base model is not for chats');
 });

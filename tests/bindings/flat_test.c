@@ -381,6 +381,32 @@ TEST(warnings_of_a_plan_are_kept_and_logged)
     qsf_flat_free(m);
 }
 
+TEST(a_plan_changes_nothing_of_an_open_context)
+{
+    const uint32_t m = qsf_flat_model_new(NULL, NULL);
+    CHECK_EQ(qsf_flat_model_open(m, path[0], NULL), QSF_OK);
+    const uint32_t c = qsf_flat_context_new(m), other = qsf_flat_context_new(m);
+    char options[64] = "ctx-size\0" "2000\0ram-budget\0", before[1024];
+    CHECK_EQ(qsf_flat_context_plan(c, "ctx-size\0" "2000\0ram-budget\0" "0.001\0"), QSF_E_BUDGET);
+    snprintf(options + 25, 32, "%.6f", number(c, "least-bytes") / 1e6 + 0.001);
+    CHECK_EQ(qsf_flat_context_open(c, options), QSF_OK);
+    snprintf(before, sizeof before, "%s", text(c, "warnings"));
+    CHECK(strstr(before, "to stay within"));
+    const double bytes = number(c, "plan-bytes");
+    CHECK_EQ(qsf_flat_context_plan(c, "ctx-size\0" "64\0"), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_flat_context_plan(other, "ctx-size\0" "64\0"), QSF_OK);
+    CHECK_STR(text(other, "warnings"), "");
+    CHECK_STR(text(c, "warnings"), before);
+    CHECK_EQ(qsf_flat_context_plan(other, options), QSF_OK);
+    CHECK_STR(text(other, "warnings"), before);
+    CHECK_STR(text(c, "warnings"), before);
+    CHECK_EQ(number(c, "plan-bytes"), bytes);
+    qsf_flat_free(other);
+    CHECK_STR(text(m, "warnings"), before);
+    qsf_flat_free(c);
+    qsf_flat_free(m);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -397,6 +423,7 @@ int main(int argc, char **argv)
     RUN(embeddings_by_steps_are_those_of_the_library);
     RUN(sessions_go_to_another_conversation);
     RUN(warnings_of_a_plan_are_kept_and_logged);
+    RUN(a_plan_changes_nothing_of_an_open_context);
     scene_files_done();
     return test_end();
 }

@@ -2,9 +2,10 @@
  * what the page does with conversations can be seen.
  * SPDX-License-Identifier: MIT
  *
- * A question "say: TEXT" is answered with TEXT ("say and wait: TEXT" does not end), "think" with
- * reasoning, "use: NAME ARGUMENTS" with a call of that tool, a format with its schema's examples;
- * other questions with all messages. A context has 200 tokens, one for each word. */
+ * A question "say: TEXT" is answered with TEXT ("say and wait: TEXT" does not end; "say slowly:
+ * TEXT" yields a word, and the next one when held[TEXT's first word] is called; "fail: WORD" fails
+ * then), "think" with reasoning, "use: NAME ARGUMENTS" with a call of that tool, a format with its
+ * schema's examples; other questions with all messages. A context has 200 tokens, a word each. */
 export const cache = {list: async () => [], delete: async () => 0};
 export class QsfError extends Error {}
 
@@ -48,6 +49,16 @@ export async function load(from, {onProgress, signal}) {
       yield last.slice('say and wait: '.length);
       await wait();
     }
+    const held = name => Promise.race([wait(), new Promise(resolve => {
+      (globalThis.held ??= {})[name] = () => { delete globalThis.held[name]; resolve(); };
+    })]);
+    const [, how, slow] = /^(say slowly|fail): ([^]*)/.exec(last) ?? [], [first] = slow?.split(' ') ?? [];
+    for (const word of slow?.match(/\S+\s*/g) ?? []) {
+      if (how === 'say slowly') yield word;
+      await held(first);
+      if (how === 'fail') throw Object.assign(new QsfError('the prompt is too long'), {code: 'ARGUMENT'});
+    }
+    if (slow) return {end: 'end'};
     const said = last.startsWith('Summarise') ? `They said ${messages.length - 1} things.` : `[${text}]`;
     const answer = (/^say: ([^]*)/.exec(last)?.[1] ?? said).match(/\S+\s*/g);
     for (const word of answer) {
