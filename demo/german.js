@@ -281,6 +281,7 @@ export const table = {
   'Reset': 'Zurücksetzen',
   'Done': 'Fertig',
   'Check the settings.': 'Prüfen Sie die Einstellungen.',
+  '{n} tokens (trained with {all})': '{n} Tokens (trainiert mit {all})',
   'only continues texts': 'setzt nur Texte fort',
   'This model only continues what you write: it was not trained to answer questions.':
     'Dieses Modell setzt nur fort, was Sie schreiben: Es hat nicht gelernt, Fragen zu beantworten.',

@@ -161,8 +161,8 @@ function about({info}, called) {
       Engine: [info.threads === 1 ? t('one thread') : t('{n} threads', {n: info.threads}),
         info.isa].join(', '),
       Device: computesOn(info),
-      Context: t('{n} tokens', {n: info.contextLength.toLocaleString(language)})
-        + t('; the model was trained with {n}', {n: info.trainedContext.toLocaleString(language)}),
+      Context: t('{n} tokens (trained with {all})', {n: info.contextLength.toLocaleString(language),
+        all: info.trainedContext.toLocaleString(language)}),
       Memory: settings.memory ? t('{done} of {all}', {done: megabytes(info.planBytes),
         all: `${settings.memory} MB`}) : megabytes(info.planBytes),
     }};
