@@ -158,9 +158,9 @@ export class Chat {
     const all = siblings(this.#conversation, node), at = all.indexOf(node);
     if (all.length < 2) return [];
     const step = (name, label, sign, to) => Object.assign(act(name, label, sign), {disabled: !all[to]});
-    return [make('span', {className: 'versions'}, step('before', t('Version before'), 'left', at - 1),
+    return [make('span', {className: 'versions'}, step('before', t('Previous version'), 'left', at - 1),
       make('span', {textContent: t('{n} of {all}', {n: at + 1, all: all.length})}),
-      step('after', t('Version after'), 'right', at + 1))];
+      step('after', t('Next version'), 'right', at + 1))];
   }
   #finish(foot, answer, failed) {
     foot.firstChild.textContent = ENDS[answer?.end] ? t(ENDS[answer.end]) : '';

@@ -11,7 +11,7 @@ import {choose, fromJson, matches, newId, path, toJson, toMarkdown} from './thre
 const shown = remembered('sessionStorage', 'qsf-conversation');
 const remember = ({id, leaf}) => shown.set(`${id} ${leaf ?? ''}`);
 /* What the list says of an answer (Chat.stateOf). */
-const STATES = {answering: 'is being answered', answered: 'new answer', failed: 'no answer'};
+const STATES = {answering: 'answering …', answered: 'new answer', failed: 'no answer'};
 const WIDE = matchMedia('(min-width: 64rem)');
 
 /** Gives the user a file. */

@@ -19,9 +19,9 @@ export const table = {
   'Text': 'Text',
   'You': 'Sie',
   'Answer': 'Antwort',
-  'Version before': 'Vorige Fassung',
+  'Previous version': 'Vorige Fassung',
   '{n} of {all}': '{n} von {all}',
-  'Version after': 'Nächste Fassung',
+  'Next version': 'Nächste Fassung',
   'Regenerate': 'Neu antworten',
   'The model no longer sees what is above: its memory is full.':
     'Was darüber steht, sieht das Modell nicht mehr: Sein Gedächtnis ist voll.',
@@ -145,7 +145,7 @@ export const table = {
   '{n} parameters': '{n} Parameter',
   '{n} layers': '{n} Schichten',
   'all of them in memory': 'alle im Speicher',
-  'streamed through memory': 'durch den Speicher geströmt',
+  'parts are read while it answers': 'Teile werden beim Antworten gelesen',
   'one thread': 'ein Thread',
   '{n} threads': '{n} Threads',
   'File': 'Datei',
@@ -153,18 +153,18 @@ export const table = {
   'Memory': 'Speicher',
   'Server': 'Server',
   'on this device': 'auf diesem Gerät',
-  'not here': 'nicht hier',
+  'not available': 'nicht verfügbar',
   'It is stored on this device.': 'Es ist auf diesem Gerät gespeichert.',
   '{size}, downloaded once and stored on this device.':
     '{size}, einmal heruntergeladen und auf diesem Gerät gespeichert.',
   '{size} file': 'Datei mit {size}',
   'needs {size} of memory': 'braucht {size} Speicher',
-  'layers are streamed from the file': 'Schichten kommen laufend aus der Datei',
+  'parts are read from the file while it answers': 'Teile werden beim Antworten aus der Datei gelesen',
   '{size} freed': '{size} freigegeben',
   'It could not be deleted': 'Es konnte nicht gelöscht werden',
   'Delete {name}': '{name} löschen',
   'Delete all': 'Alle löschen',
-  'of {date}': 'vom {date}',
+  'stored on {date}': 'gespeichert am {date}',
   'Load': 'Laden',
   'Load {name}': '{name} laden',
   '; this site uses {used} of {all} allowed': '; diese Seite nutzt {used} von erlaubten {all}',
@@ -172,7 +172,7 @@ export const table = {
   'This link does not contain a valid URL': 'Dieser Link enthält keine gültige URL',
   'A link cannot load a model with {protocol}': 'Ein Link kann kein Modell über {protocol} laden',
   'Do not load': 'Nicht laden',
-  'The model has ended': 'Das Modell wurde beendet',
+  'The model has stopped': 'Das Modell wurde beendet',
   'Load it again': 'Erneut laden',
   'The package could not be loaded': 'Das Paket konnte nicht geladen werden',
   'This page works offline now.': 'Diese Seite funktioniert jetzt auch offline.',
@@ -230,10 +230,11 @@ export const table = {
   ['This page was not loaded over https: models run with one thread, nothing is stored, and it does not work '
     + 'offline.']: 'Diese Seite wurde nicht über https geladen: Modelle laufen mit einem Thread, nichts wird '
     + 'gespeichert, und offline funktioniert sie nicht.',
-  'This page is not cross-origin isolated: models run with only one thread.':
-    'Diese Seite ist nicht isoliert (cross-origin isolated): Modelle laufen nur mit einem Thread.',
-  'This browser has no private file system for pages: models are downloaded each time.':
-    'Dieser Browser hat kein privates Dateisystem für Seiten: Modelle werden jedes Mal heruntergeladen.',
+  ['Models run more slowly here, with one thread: the server of this page does not isolate it (cross-origin '
+    + 'isolation).']: 'Modelle laufen hier langsamer, mit einem Thread: Der Server isoliert diese Seite '
+    + 'nicht (cross-origin isolation).',
+  'This browser cannot store models for this page: they are downloaded each time.':
+    'Dieser Browser kann für diese Seite keine Modelle speichern: Sie werden jedes Mal heruntergeladen.',
   ['This browser allows no service worker here, perhaps because of a private window: the page does not work '
     + 'offline.']: 'Dieser Browser erlaubt hier keinen Service Worker, vielleicht wegen eines privaten '
     + 'Fensters: '
@@ -273,14 +274,13 @@ export const table = {
   'Temperature': 'Temperatur',
   'Maximum tokens': 'Höchstens Tokens',
   'Seed': 'Startwert',
-  ['They apply from the next answer on and are stored in this browser. Temperature 0 always takes the '
-    + 'most likely '
-    + 'token.']: 'Sie gelten ab der nächsten Antwort und werden in diesem Browser gespeichert. Bei '
-    + 'Temperatur 0 '
-    + 'wird immer das wahrscheinlichste Token genommen.',
+  ['These settings apply from the next answer on. They are stored in this browser. At temperature 0 the '
+    + 'most likely token is always taken.']: 'Diese Einstellungen gelten ab der nächsten Antwort. Sie werden '
+    + 'in diesem Browser gespeichert. Bei Temperatur 0 wird immer das wahrscheinlichste Token genommen.',
   'Reset': 'Zurücksetzen',
   'Done': 'Fertig',
   'Check the settings.': 'Prüfen Sie die Einstellungen.',
+  '{n} tokens (trained with {all})': '{n} Tokens (trainiert mit {all})',
   'only continues texts': 'setzt nur Texte fort',
   'This model only continues what you write: it was not trained to answer questions.':
     'Dieses Modell setzt nur fort, was Sie schreiben: Es hat nicht gelernt, Fragen zu beantworten.',
@@ -361,7 +361,7 @@ export const table = {
     'Versuchen Sie es erneut. Bleibt der Fehler, steht vielleicht Näheres in der Konsole des Browsers.',
   'Drop the model file': 'Modelldatei hier ablegen',
   'Conversations': 'Gespräche',
-  'is being answered': 'wird beantwortet',
+  'answering …': 'antwortet …',
   'new answer': 'neue Antwort',
   'no answer': 'keine Antwort',
   '“{title}” has been answered.': '„{title}“ ist beantwortet.',

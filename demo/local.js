@@ -157,12 +157,12 @@ function about({info}, called) {
       Model: [info.name || info.architecture, t('{n} parameters', {n: millions(info.parameters)}),
         info.format].join(', '),
       File: [megabytes(info.fileBytes), t('{n} layers', {n: info.layers}),
-        info.resident ? t('all of them in memory') : t('streamed through memory')].join(', '),
+        info.resident ? t('all of them in memory') : t('parts are read while it answers')].join(', '),
       Engine: [info.threads === 1 ? t('one thread') : t('{n} threads', {n: info.threads}),
         info.isa].join(', '),
       Device: computesOn(info),
-      Context: t('{n} tokens', {n: info.contextLength.toLocaleString(language)})
-        + t('; the model was trained with {n}', {n: info.trainedContext.toLocaleString(language)}),
+      Context: t('{n} tokens (trained with {all})', {n: info.contextLength.toLocaleString(language),
+        all: info.trainedContext.toLocaleString(language)}),
       Memory: settings.memory ? t('{done} of {all}', {done: megabytes(info.planBytes),
         all: `${settings.memory} MB`}) : megabytes(info.planBytes),
     }};
@@ -195,7 +195,7 @@ export async function list() {
     return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id},
       make('span', {textContent: one.name}), make('small', {textContent: [one.note,
         one.chat === false && t('only continues texts')].filter(Boolean).join(' · ')})),
-      make('span', {className: 'size', textContent: one.there ? size : t('not here')}));
+      make('span', {className: 'size', textContent: one.there ? size : t('not available')}));
   }));
   const usable = [...$('choose').elements.model].filter(input => !input.disabled);
   (usable.find(input => input.value === before && !(before === 'url' && !$('url').value))
@@ -256,7 +256,7 @@ async function estimate() {
     need.textContent = [t('{size} file', {size: megabytes(fileBytes)}), t('{n} parameters',
       {n: millions(parameters)}),
       t('needs {size} of memory', {size: megabytes(memoryBytes)}),
-      ...(resident ? [] : [t('layers are streamed from the file')]),
+      ...(resident ? [] : [t('parts are read from the file while it answers')]),
       ...reductions.filter(text => !losses.some(loss => loss.startsWith(text))).map(planText)].join(' · ');
     note('need-losses', losses.map(planText));
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
@@ -284,7 +284,7 @@ async function kept() {
     make('span', {textContent: lastPart(url), title: url}),
     make('small', {textContent: `${complete ? megabytes(length)
       : t('{done} of {all}', {done: megabytes(stored), all: megabytes(length)})} · `
-      + t('of {date}', {date: new Date(fetched).toLocaleDateString()})}),
+      + t('stored on {date}', {date: new Date(fetched).toLocaleDateString()})}),
     button('Load', () => void open(url), {ariaLabel: t('Load {name}', {name: lastPart(url)})}),
       remove('Delete', url))));
   const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {},
@@ -385,7 +385,7 @@ export const changed = () => { if (!$('start').hidden) void estimate(); };
 /** Whether the error is shown. */
 export function failed(error) {
   const gone = error.code === 'WORKER' || error.code === 'DISPOSED';
-  if (gone) page.complain('The model has ended', error,
+  if (gone) page.complain('The model has stopped', error,
     {'Load it again': again, Models: () => page.view('start')});
   return gone;
 }

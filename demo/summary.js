@@ -28,7 +28,7 @@ export async function summarise(talk, conversation, question, {system, signal}) 
   if (!asked) return false;
   let text = '';
   for await (const part of talk.chat(asked.messages,
-    {temperature: 0, maxTokens: TOKENS, signal, onReasoning() {}}))
+    {temperature: 0, maxTokens: TOKENS, signal, onReasoning() {}, onProgress() {}}))
     text += part;
   if (signal.aborted || !text.trim()) return false;
   conversation.notes = [...(conversation.notes ?? []).filter(({at}) => at !== asked.at),

@@ -73,7 +73,9 @@ async function manage({list, delete: url, hub}) {
     if (!freed && url !== 'all') throw new Error(`nothing of ${url} is cached; --list shows what is`);
     process.stdout.write(`${megabytes(freed)} freed\n`);
   }
-  for (const entry of list ? await cache.list() : []) {
+  const entries = list ? await cache.list() : [];
+  if (list && !entries.length) process.stderr.write('no model is cached\n');
+  for (const entry of entries) {
     const part = entry.complete ? '' : `, ${megabytes(entry.stored)} of them so far`;
     process.stdout.write(`${entry.url}  ${megabytes(entry.length)}${part}\n`);
   }

@@ -180,11 +180,11 @@ export class Conversation {
     if (status && loose && !ofTools(status)) {
       const why = error();
       status = tried(true);
-      if (!status) this.#of.warn(`not kept of responseFormat: ${why}`);
+      if (!status) this.#of.warn(`responseFormat is enforced only in part: ${why}`);
     }
     this.#written(ofTools(status) ? 'tools' : 'responseFormat', status, handle);
     const loosened = memory.textOf(this.handle, 'loosened');
-    if (loosened) this.#of.warn(`not kept of the tools' schemas: ${loosened}`);
+    if (loosened) this.#of.warn(`the tools' schemas are enforced only in part: ${loosened}`);
   }
 
   /* Takes part in batches until a piece is there; while the prompt is computed, progress() is

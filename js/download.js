@@ -396,7 +396,7 @@ export class Download {
     try {
       if (inEntry) this.#entry.read(at, target.subarray(0, inEntry));
     } catch (error) {
-      this.#warn(`what was stored is gone (${error.message}); fetched again`);
+      this.#warn(`the stored file is gone (${error.message}); it is downloaded again`);
       return false;
     }
     if (inEntry === target.length) return true;

@@ -77,7 +77,7 @@ export class Engine {
       } catch (error) {
         this.terminate();
         last = error;
-        warn(`${variant}: ${error.message}`);
+        warn(`the module ${variant} does not start: ${error.message}`);
       }
     }
     if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
@@ -123,7 +123,7 @@ export class Engine {
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
   async open() {
     for (await this.#open(); !this.#memory.x.works(this.#model); await this.#open()) {
-      this.#host.warn(`${this.variant}: relaxed SIMD gives wrong sums in this engine`);
+      this.#host.warn(`the module ${this.variant} is not used: relaxed SIMD gives wrong sums in this engine`);
       this.terminate();
       await this.#next();
     }

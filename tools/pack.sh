@@ -22,6 +22,7 @@ if [ $# = 0 ]; then
     cmake --build "$build" --target js_package --parallel "${QSF_JOBS:-$(nproc 2>/dev/null || echo 2)}" >&2
 fi
 [ -f "$build/js/package.json" ] || { echo "pack.sh: no package in $build" >&2; exit 1; }
+build=$(cd "$build" && pwd)     # npm install runs in another folder
 repository=${QSF_REPOSITORY:-$(git remote get-url origin 2>/dev/null || true)}
 case $repository in https://* | git@*) ;; *) repository= ;; esac        # not a folder
 

@@ -57,8 +57,9 @@ describe('responseFormat', () => {
         assert.equal(JSON.parse(text).a, 7);
       }
     assert.equal(warn.mock.callCount(), 1);             // once per warning
-    assert.match(warn.mock.calls[0].arguments[0], /^qsf: not kept of responseFormat: .*backreference/);
-    assert.match(model.info.warnings.join(), /not kept of responseFormat/);
+    assert.match(warn.mock.calls[0].arguments[0],
+      /^qsf: responseFormat is enforced only in part: .*backreference/);
+    assert.match(model.info.warnings.join(), /responseFormat is enforced only in part/);
     await generate({responseFormat: {type: 'json_schema', schema: {const: 1}}});
     assert.equal(warn.mock.callCount(), 1);
   });

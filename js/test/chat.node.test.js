@@ -55,7 +55,11 @@ test('a prompt tells its rows, and layers while they are computed', async () => 
   const told = [], other = await load(QSF,
     {threads: 1, contextLength: 1024, batch: 128, onProgress: p => told.push(p)});
   await collect(other.generate('word '.repeat(500), {maxTokens: 1}));
+  const before = told.length, own = [];
+  await collect(other.chat('Hello', {maxTokens: 1, onProgress: p => own.push(p.phase)}));
   await other.dispose();
+  assert.equal(told.length, before, 'an answer has a function of its own');
+  assert.ok(own.length && own.every(phase => phase === 'prompt'), own.join());
   const prompt = told.filter(p => p.phase === 'prompt');
   assert.ok(prompt.length >= 6, `${prompt.length} times`);
   assert.ok(prompt.some(p => p.layer > 0 && p.layer < 30));

@@ -56,7 +56,7 @@ describe('a conversation', () => {
     await advanced(page);
     assert.equal(await page.isDisabled('#pick-0'), false);
     assert.equal(await page.isDisabled('#pick-1'), true);
-    assert.match(await page.textContent('#list .choice:nth-child(2)'), /not here/);
+    assert.match(await page.textContent('#list .choice:nth-child(2)'), /not available/);
     await shot(page, 'start');
   });
   test('shows the memory map, then the answer', async () => {
@@ -359,7 +359,7 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await page.evaluate(() => { globalThis.stays = false; });
   await page.waitForSelector('#error:not([hidden])', SLOW);
   assert.equal(await page.isHidden('#progress'), true);
-  assert.match(await page.textContent('#error'), /The model has ended.*memory limit or fewer threads/);
+  assert.match(await page.textContent('#error'), /The model has stopped.*memory limit or fewer threads/);
   await shot(page, 'gone');
 });
 
@@ -389,7 +389,7 @@ test('works without a network after the first visit, with the models that are ke
   await again.click('#models');
   await advanced(again);
   assert.match(await again.textContent('#list .choice:nth-child(1)'), /on this device/);
-  assert.match(await again.textContent('#list .choice:nth-child(2)'), /not here/);
+  assert.match(await again.textContent('#list .choice:nth-child(2)'), /not available/);
   assert.match(await again.textContent('#offer-size'), /stored on this device/);
   await again.setInputFiles('#file', QSF);
   await remember(again);

@@ -131,6 +131,7 @@ try {
   await model.dispose();
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
+  if (error instanceof QsfError && error.remedies?.includes('context')) console.log(error.reason);
 }
 const times: number = stats.readNs + stats.waitNs + stats.checkNs + stats.decompressNs + stats.matmulNs
   + stats.attentionNs + stats.headNs + stats.samplingNs;
