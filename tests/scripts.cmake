@@ -98,7 +98,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     set(serve_tests ${scripts})
     set(scripts serve_http_test serve_paths_test serve_load_test serve_models_test serve_start_test)
     if(NOT QSF_SANITIZE MATCHES "thread")
-        list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test)
+        list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test serve_mtp_test)
     endif()
     foreach(name IN LISTS scripts)
         qsf_script(${name} 900 serve/${name}.py $<TARGET_FILE:qsf-serve>)
