@@ -18,8 +18,8 @@ extern "C" {
 QSF_API void   qsf_turn_move(qsf_turn *t, qsf_seq s);
 /* Makes the guesses of these turns' next rows, at most `most` for each, if they have guess_many:
  * those of several turns share the batches of whatever makes them.  Their qsf_turn_rows then have
- * them.  Returns how many tokens were guessed. */
-QSF_API size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most);
+ * them.  Returns for how many turns; *made: how many tokens. */
+QSF_API size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made);
 /* How many tokens must be computed before the turn's next one can be chosen. */
 QSF_API size_t qsf_turn_wanted(const qsf_turn *t);
 

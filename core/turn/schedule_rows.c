@@ -18,13 +18,11 @@ static unsigned size_of_rows(uint32_t rows)
 }
 
 /* The time of a step with this many rows of answers: as measured; else that of the next smaller
- * measured step, plus the time of a prompt's row for each of the others.  0: not measured. */
+ * measured step, so that it will be tried.  0: not measured. */
 static double answers_ns(const qsf_schedule *s, uint32_t rows)
 {
-    uint32_t n = rows;
-    while (n > 1 && !(s->answer_ns[size_of_rows(n)] > 0)) n--;
-    const double less = s->answer_ns[size_of_rows(n)];
-    return less > 0 ? less + (rows - n) * s->row_ns : 0;
+    while (rows > 1 && !(s->answer_ns[size_of_rows(rows)] > 0)) rows--;
+    return s->answer_ns[size_of_rows(rows)];
 }
 
 /* Draft tokens for each of this many answers: the number that yields the most tokens a second,
@@ -36,7 +34,7 @@ static uint32_t draft_of(qsf_schedule *s, uint32_t answers)
     double tokens = 1, run = 1;
     uint32_t n = 0;
     if (!answers || !s->most_draft) return 0;
-    if (!(alone > 0)) return 1;
+    if (!(alone > 0)) return 0;             /* the others are compared with that */
     double best = answers / alone;
     for (uint32_t k = 1; k <= s->most_draft && answers * (1 + k) <= s->n_logits; k++) {
         tokens += run *= right;
@@ -69,11 +67,11 @@ static void guesses_took(qsf_schedule *s, uint64_t ns, size_t n)
 
 void qsf_schedule_guess(qsf_schedule *s, qsf_turn *const *turns, size_t n)
 {
-    if (!s->draft || !n) return;
+    if (!s->draft) return;
     const uint64_t begin = qsf_now(s->platform);
-    const size_t made = qsf_turns_guess(turns, n, s->draft);
-    guesses_took(s, qsf_now(s->platform) - begin, made);
-    s->guessed = true;
+    size_t made;
+    s->guessed = qsf_turns_guess(turns, n, s->draft, &made) > 0;
+    if (s->guessed) guesses_took(s, qsf_now(s->platform) - begin, made);
 }
 
 /* Blocks that the batch's rows have left. */

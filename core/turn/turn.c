@@ -269,9 +269,8 @@ static void turn_guess(qsf_turn *t, size_t most, bool measured)
 }
 
 /* Makes the guesses of turns that have the same guess_many. */
-static size_t turns_guess(qsf_turn *const *turns, size_t n, size_t most)
+static size_t turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made)
 {
-    size_t made = 0;
     qsf_guess list[TURN_TOGETHER];
     for (size_t i = 0; i < n; i++) {
         qsf_turn *t = turns[i];
@@ -283,25 +282,26 @@ static size_t turns_guess(qsf_turn *const *turns, size_t n, size_t most)
         qsf_turn *t = turns[i];
         t->guessed = true;
         t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(list[i].found, list[i].cap));
-        made += list[i].found;
+        *made += t->n_made;
     }
-    return made;
+    return n;
 }
 
-size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most)
+size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made)
 {
     qsf_turn *group[TURN_TOGETHER];
-    size_t n_group = 0, made = 0;
+    size_t n_group = 0, asked = 0;
+    *made = 0;
     for (size_t i = 0; i < n && most; i++) {
         qsf_turn *t = turns[i];
         if (!t->o.guess_many || t->stage != TURN_ROWS || qsf_turn_forces(t) || !turn_may_guess(t)) continue;
         if (n_group == TURN_TOGETHER || (n_group && group[0]->o.guess_many != t->o.guess_many)) {
-            made += turns_guess(group, n_group, most);
+            asked += turns_guess(group, n_group, most, made);
             n_group = 0;
         }
         group[n_group++] = t;
     }
-    return made + turns_guess(group, n_group, most);
+    return asked + turns_guess(group, n_group, most, made);
 }
 
 /* The n rows may do with candidates of the next token; and what that token will be is known before

@@ -212,9 +212,9 @@ static int step_all(qsf_context *c, one *all, int n, uint32_t draft, int *rest)
 {
     qsf_row rows[SEQS * (1 + QSF_DRAFT_MOST)];
     qsf_turn *turns[SEQS];
-    size_t n_rows = 0, first = 0;
+    size_t n_rows = 0, first = 0, made;
     for (int i = 0; i < n; i++) turns[i] = all[i].turn;
-    if (draft) (void)qsf_turns_guess(turns, (size_t)n, draft);
+    (void)qsf_turns_guess(turns, (size_t)n, draft, &made);
     for (int i = 0; i < n; i++)
         if (!all[i].over) n_rows += qsf_turn_rows(turns[i], rows + n_rows, 1 + draft);
     if (n_rows && qsf_compute(c, rows, n_rows)) return failed("model", qsf_last_error(c));

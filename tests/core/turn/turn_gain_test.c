@@ -1,6 +1,7 @@
 /* How many guesses a turn makes, by times that the test sets: as many as pay, whatever makes them.
  * The answer stays the same.
  * SPDX-License-Identifier: MIT */
+#include "qsf_schedule.h"
 #include "turn_scene.h"
 
 enum { LONG = 400, US = 1000 };
@@ -35,6 +36,19 @@ static size_t make_guess(void *user, const int32_t *ids, size_t n, int32_t *out,
     }
     now += (uint64_t)cap * r->m.guess * US;
     return cap;
+}
+
+static void make_guesses(qsf_guess *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        list[i].found = make_guess(list[i].user, list[i].ids, list[i].n, list[i].out, list[i].cap);
+}
+
+static qsf_turn_state state_of(const scene *s)
+{
+    qsf_turn_state st = { .size = sizeof st };
+    qsf_turn_get_state(s->turn, &st);
+    return st;
 }
 
 /* The answer, with the machine's times. */
@@ -143,11 +157,72 @@ TEST(so_are_those_from_earlier_text)
     scene_end(&s);
 }
 
+/* One step of a schedule, which has this turn alone; false: the turn has ended. */
+static bool schedule_step(scene *s, run *r, qsf_schedule *q)
+{
+    qsf_row rows[16];
+    qsf_turn_piece p = { .size = sizeof p };
+    const qsf_turn_state before = state_of(s);
+    const bool prompt = r->n_said == 0;
+    uint32_t n;
+    qsf_schedule_begin(q, rows, 1, !prompt);
+    if (!prompt) qsf_schedule_next(q, 1);
+    if (!prompt) qsf_schedule_guess(q, &s->turn, 1);
+    n = prompt ? 0 : qsf_schedule_answer(q, s->turn, 0, false);
+    qsf_schedule_prompts(q, prompt, false);
+    if (prompt) n = qsf_schedule_prompt(q, s->turn, NULL, 0, (uint32_t)qsf_turn_wanted(s->turn));
+    CHECK_EQ(qsf_compute(s->b.c, rows, n), QSF_OK);
+    qsf_schedule_measure(q, (r->m.pass + (n - 1) * (uint64_t)r->m.row) * US, n);
+    r->passes += !prompt;
+    (void)qsf_turn_computed(s->turn, 0);
+    while (qsf_turn_next(s->turn, &p) == QSF_OK && !p.end) r->said[r->n_said++] = p.token;
+    const qsf_turn_state after = state_of(s);
+    qsf_schedule_drafted(q, after.n_guessed - before.n_guessed, after.n_right - before.n_right);
+    return !p.end;
+}
+
+/* Passes that an answer takes on machine m, if a schedule decides how many guesses there are. */
+static size_t scheduled(scene *s, run *r, machine m, bool together)
+{
+    const qsf_schedule_options so = { .size = sizeof so, .n_seqs = 1, .n_logits = 1 + QSF_DRAFT_MOST,
+                                      .draft = QSF_DRAFT_MOST };
+    qsf_turn_options o = options(LONG);
+    qsf_schedule *q = NULL;
+    r->m = m;
+    r->n_said = r->passes = r->asked = 0;
+    o.draft = QSF_DRAFT_MOST;
+    o.guess = make_guess;
+    o.guess_user = r;
+    if (together) o.guess_many = make_guesses;
+    CHECK(scene_sampler(s, 1, 5));
+    CHECK_EQ(qsf_turn_begin(s->turn, r->ids, PROMPT, s->sampler, &o), QSF_OK);
+    if (!bench_ok(&s->b, qsf_schedule_new(s->b.c, &so, &q, &s->b.error))) return 0;
+    while (schedule_step(s, r, q)) {}
+    qsf_schedule_free(q);
+    CHECK(r->n_said == LONG && !memcmp(r->said, r->ids + PROMPT, sizeof r->said));
+    return r->passes;
+}
+
+TEST(a_schedule_counts_the_time_of_guesses)
+{
+    scene s;
+    run r;
+    const machine cheap = { 100, 1, 1, QSF_DRAFT_MOST }, dear = { 100, 1, 200, QSF_DRAFT_MOST };
+    if (!begin(&s, &r, cheap)) return;
+    for (int together = 0; together < 2; together++) {
+        CHECK(scheduled(&s, &r, cheap, together) < LONG / 8 + 16);
+        CHECK(scheduled(&s, &r, dear, together) > LONG - LONG / 16);
+        CHECK(r.asked > LONG / 40 && r.asked < LONG / 16);      /* tried again now and then */
+    }
+    scene_end(&s);
+}
+
 int main(void)
 {
     RUN(right_guesses_that_cost_little_are_long);
     RUN(guesses_end_before_the_first_wrong_token);
     RUN(guesses_that_lose_are_off_and_tried_again);
     RUN(so_are_those_from_earlier_text);
+    RUN(a_schedule_counts_the_time_of_guesses);
     return test_end();
 }
