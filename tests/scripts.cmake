@@ -238,6 +238,7 @@ if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs/docs_pages_test.py)
+    qsf_script(report_test 60 bench/report_test.py)
     qsf_script(tools_table_test 60 core/chat/tools_table_test.py $<TARGET_FILE:tools_test>)
 endif()
 
