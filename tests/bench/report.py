@@ -52,8 +52,9 @@ def run(*command, **more):
     except OSError as e:
         raise Missing(words[0], str(e)) from e
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise Missing(pathlib.Path(words[0]).name, f"exit code {done.returncode}: {last[:200]}")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
+        why = next((line for line in lines if "rror: " in line), lines[-1]).strip()
+        raise Missing(pathlib.Path(words[0]).name, f"exit code {done.returncode}: {why[:200]}")
     return done.stdout
 
 
