@@ -211,7 +211,7 @@ static int take(one *x)
 static int step_all(qsf_context *c, one *all, int n, uint32_t draft, int *rest)
 {
     qsf_row rows[SEQS * (1 + QSF_DRAFT_MOST)];
-    qsf_turn *turns[SEQS];
+    qsf_turn *turns[SEQS] = { NULL };
     size_t n_rows = 0, first = 0, made;
     for (int i = 0; i < n; i++) turns[i] = all[i].turn;
     (void)qsf_turns_guess(turns, (size_t)n, draft, &made);
