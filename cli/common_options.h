@@ -22,6 +22,7 @@ typedef struct common_settings {
     device_settings gpu;
     long long   max_tokens;
     long long   draft;              /* -1: the program chooses */
+    bool        draft_mtp;          /* the model's layer for multi-token prediction makes them */
     long long   reasoning_budget;   /* -1: no limit */
 } common_settings;
 

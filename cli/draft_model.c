@@ -63,8 +63,7 @@ static qsf_status draft_model_share(const run_session *s, const draft_model *m, 
     if ((st = qsf_context_plan(s->model, co, large, e))) return st;
     mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large->n_ctx ? info.n_ctx_train : large->n_ctx;
     if ((st = qsf_context_plan(m->model, mine, &small, e)) || !co->ram_budget) return st;
-    if (s->set->draft_mtp)      /* hidden states, and a token for each position */
-        small.total += sizeof(float) * ((uint64_t)(mine->n_batch + 1) * info.n_embd + mine->n_ctx);
+    if (s->set->common.draft_mtp) small.total += qsf_mtp_bytes(m->model, mine);
     co->ram_budget = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
     return qsf_context_plan(s->model, co, large, e);
 }
@@ -88,8 +87,8 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
     } while (st == QSF_E_BUDGET);
     if (st) return report(&why);
     snprintf(e.text, sizeof e.text, "%.160s with %s %.160s needs at least %llu MB, the budget is %llu MB",
-             s->set->model, s->set->draft_mtp ? "--draft-mtp: its" : "the draft model",
-             s->set->draft_mtp ? "layer for multi-token prediction" : s->set->draft_model,
+             s->set->model, s->set->common.draft_mtp ? "--draft-mtp: its" : "the draft model",
+             s->set->common.draft_mtp ? "layer for multi-token prediction" : s->set->draft_model,
              (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
     return report(&e);
 }
@@ -102,7 +101,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
     if (!m) return EXIT_NO_MEMORY;
     qsf_model_defaults(&mo);
     qsf_context_defaults(&mine);
-    mo.mtp = s->set->draft_mtp;
+    mo.mtp = s->set->common.draft_mtp;
     if (mo.mtp && s->set->draft_model) {
         const qsf_error e = { .status = QSF_E_ARGUMENT,
                               .text = "--draft-model and --draft-mtp both make drafts: give one of them" };
@@ -124,7 +123,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
 
 int draft_model_connect(run_session *s)
 {
-    if (!s->drafter || !s->set->draft_mtp) return EXIT_OK;
+    if (!s->drafter || !s->set->common.draft_mtp) return EXIT_OK;
     return qsf_mtp_new(s->context, s->drafter->context, s->set->common.draft > 0, &s->drafter->mtp, &s->error)
         ? report(&s->error) : EXIT_OK;
 }

@@ -149,6 +149,7 @@ static qsf_status prompt_begin(run_session *s)
     o.reasoning_budget = s->set->common.reasoning_budget;
     o.ignore_end = o.special = s->set->ignore_eos;
     o.draft = s->draft;
+    o.draft_fixed = s->set->common.draft > 0;
     draft_model_options(s->drafter, &o);
     return qsf_conversation_begin(s->talk, s->turn, s->sampler, &o);
 }

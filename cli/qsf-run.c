@@ -59,9 +59,6 @@ static const option run_speed_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
       "small model with the same vocabulary that drafts tokens; it stays in memory, within the budget",
       NULL },
-    { OPTION_FLAG, "--draft-mtp", NULL, AT(draft_mtp), 0, 0, NULL,
-      "draft with the file's own layer for multi-token prediction; it stays in memory, within the budget",
-      NULL },
     CONTEXT("--first-stage"),
 };
 static const option run_rest_rows[] = {

@@ -123,7 +123,7 @@ static const option serve_rest_rows[] = {
 static const option_default serve_defaults_of_requests[] = {
     { "--max-tokens", "-1", NULL }, { "--temperature", "1", NULL }, { "--top-k", "0", NULL },
     { "--top-p", "1", NULL }, { "--min-p", "0", NULL }, { "--repeat-penalty", "1", NULL },
-    { "--draft", "0", NULL },
+    { "--draft", "-1", "0, or 7 with --draft-mtp" },
 };
 static const option_page serve_page = {
     .about = "Serves language models over HTTP: the APIs of OpenAI, Anthropic and Ollama.",
@@ -326,7 +326,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .queue = (unsigned)a->queue, .step_rows = (unsigned)a->step_rows,
                     .steps = (unsigned)a->steps, .session_s = (unsigned)a->session,
                     .cache_file = a->cache_file, .cache_disk = (uint64_t)(a->cache_disk * 1e6),
-                    .cache_disk_dir = a->cache_disk_dir, .draft = c->draft > 0 ? (unsigned)c->draft : 0,
+                    .cache_disk_dir = a->cache_disk_dir, .draft_mtp = c->draft_mtp && c->draft,
+                    .draft = (unsigned)(c->draft >= 0 ? c->draft : c->draft_mtp ? QSF_DRAFT_MOST : 0),
                     .pooling = pooling_named(a->pooling), .device = serve_device, .device_user = a },
         .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens, .strict = a->strict,
                       .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,

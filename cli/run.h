@@ -24,7 +24,7 @@ typedef struct run_settings {
     program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object,
-        list_devices, draft_mtp;
+        list_devices;
     long long chunks, json_blanks;
 } run_settings;
 

@@ -81,7 +81,7 @@ static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->common.draft;
     if (s->set->bench || s->set->logits || session_embeds(s->set)) return 0;
-    if (draft < 0 && !s->set->draft_model && !s->set->draft_mtp)
+    if (draft < 0 && !s->set->draft_model && !s->set->common.draft_mtp)
         return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
     const uint32_t most = draft < 0 ? QSF_DRAFT_MOST : (uint32_t)draft;
     co->n_logits = 1 + most;
@@ -147,7 +147,8 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     trace_context(s->files, &co);
     if ((code = adapters_open(s, &co, false))) return code;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
-    if (s->draft && (set->draft_model || set->draft_mtp) && (code = draft_model_open(s, &co))) return code;
+    const bool drafter = s->draft && (set->draft_model || set->common.draft_mtp);
+    if (drafter && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
     warn_of_length(s);
     qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);

@@ -1310,6 +1310,20 @@ QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size
  * values. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
 
+/* Guesses the tokens that follow ids[0..n): writes at most cap of them to out and returns their
+ * number. */
+typedef size_t (*qsf_guess_fn)(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+/* A guess for one of several sequences: the parameters of a qsf_guess_fn, and its result. */
+typedef struct qsf_guess {
+    void          *user;
+    const int32_t *ids;
+    size_t         n;
+    int32_t       *out;
+    size_t         cap, found;
+} qsf_guess;
+/* Makes n guesses, and sets `found` of each. */
+typedef void (*qsf_guess_many_fn)(qsf_guess *list, size_t n);
+
 /* Some models have layers that were trained to predict further tokens (multi-token prediction: GLM
  * 4.5, Qwen 3.5 and 3 Next, DeepSeek V3).  Such a layer takes the hidden state of the model's last
  * layer and the token chosen after it, and predicts the token after that one; from its own hidden
@@ -1321,28 +1335,32 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  *     turn options: draft = 3, guess = qsf_mtp_guess, guess_user = qsf_mtp_user(mtp, seq)
  *
  * The layer has its own keys and values, in its own context, whose options may differ from those of
- * the model's context except for n_seqs.  It follows the model's sequences by itself: after every
- * batch of the model's context it takes the rows' hidden states.  After a loaded session, a shared
- * prefix or another gap it starts over with the next rows, which may make its guesses worse; the
- * answer is always the model's own. */
+ * the model's context.  It follows the model's sequences by itself: after every batch of the
+ * model's context it takes the rows' hidden states, and it shares and truncates as the model's
+ * sequences do.  After a loaded session or another gap it starts over with the next rows, which may
+ * make its guesses worse; the answer is always the model's own. */
 typedef struct qsf_mtp qsf_mtp;
 /* Connects a model's context with that of its layer for multi-token prediction.  From now on the
- * model's context returns hidden states (qsf_hidden_ask).  fixed: each guess has as many tokens as
- * the turn asks for; otherwise as many as pay, by the time that batches and guesses have taken and
- * by how many guesses were right, or none.
+ * model's context computes hidden states of all rows.  Sequences that only the model's context has
+ * get no guesses.  fixed: each guess has as many tokens as the turn asks for; otherwise it ends
+ * before the first token that the layer is unsure of.
  *
- * QSF_E_ARGUMENT   layer was not opened with `mtp`, its model's sizes differ, or it has fewer
- *                  sequences
+ * QSF_E_ARGUMENT   layer was not opened with `mtp`, or its model's sizes differ
  * QSF_E_MEMORY     no memory for the hidden states of 64 rows of each sequence */
 QSF_API qsf_status qsf_mtp_new(qsf_context *context, qsf_context *layer, bool fixed, qsf_mtp **out,
                                qsf_error *err);
 /* Free it before the two contexts.  NULL is allowed. */
 QSF_API void       qsf_mtp_free(qsf_mtp *d);
+/* Bytes that qsf_mtp_new takes besides the layer's context, which has these options; all of n_ctx,
+ * n_seqs, n_batch and n_logits are set. */
+QSF_API uint64_t   qsf_mtp_bytes(const qsf_model *layer, const qsf_context_options *o);
 /* What qsf_mtp_guess takes for a sequence of the model's context; NULL: not one of them. */
 QSF_API void      *qsf_mtp_user(qsf_mtp *d, qsf_seq s);
-/* A qsf_guess_fn; user is from qsf_mtp_user.  Ends at the first token that the layer is unsure of.
- * If the layer's context fails, it guesses nothing from then on, and qsf_mtp_error says why. */
+/* A qsf_guess_fn and a qsf_guess_many_fn; each user is from qsf_mtp_user.  Many guesses share the
+ * layer's batches, as far as n_logits and n_batch of its context allow.  If that context fails, both
+ * guess nothing from then on, and qsf_mtp_error says why. */
 QSF_API size_t     qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+QSF_API void       qsf_mtp_guess_many(qsf_guess *list, size_t n);
 /* The text of the error that ended the guesses; "": none has. */
 QSF_API const char *qsf_mtp_error(const qsf_mtp *d);
 
@@ -1385,10 +1403,6 @@ typedef enum qsf_turn_end {
     QSF_TURN_FAILED    = 6       /* qsf_turn_error says why */
 } qsf_turn_end;
 
-/* Guesses the tokens that follow ids[0..n): writes at most cap of them to out and returns their
- * number. */
-typedef size_t (*qsf_guess_fn)(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
-
 /* Options of qsf_turn_begin. */
 typedef struct qsf_turn_options {
     size_t             size;           /* sizeof(qsf_turn_options), set by qsf_turn_defaults */
@@ -1400,7 +1414,9 @@ typedef struct qsf_turn_options {
     bool               ignore_end;     /* false; true: continue after tokens that end an answer or a text */
     bool               special;        /* false; true: control tokens have text too */
     uint32_t           draft;          /* 0; most guesses per pass, up to QSF_DRAFT_MOST.  The context's
-                                        * n_logits must be 1 + draft, summed over the turns of a batch */
+                                        * n_logits must be 1 + draft, summed over the turns of a batch.
+                                        * qsf_turn_step makes as many as pay, by measured times and by
+                                        * how many were right, or none; see draft_fixed */
     qsf_guess_fn       guess;          /* NULL: qsf_draft_lookup */
     void              *guess_user;
     int64_t            min_tokens;     /* 0; tokens that end the answer are not chosen before this many,
@@ -1430,6 +1446,10 @@ typedef struct qsf_turn_options {
     bool               in_reasoning;            /* false; true: the prompt ends inside reasoning */
     size_t             n_stops_shown;           /* 0; of stops, those that become part of the answer when
                                                  * they end it: the first this many */
+    bool               draft_fixed;             /* false; true: qsf_turn_step always asks for `draft`
+                                                 * guesses */
+    qsf_guess_many_fn  guess_many;              /* NULL; makes the guesses of several turns at once, for
+                                                 * qsf_turns_guess; guess makes the same ones */
 } qsf_turn_options;
 
 /* The most log probabilities of a piece besides its own. */

@@ -16,6 +16,10 @@ extern "C" {
  * truncated.  Not while rows of the turn are computed, nor before qsf_turn_next has returned
  * QSF_PENDING or the last piece. */
 QSF_API void   qsf_turn_move(qsf_turn *t, qsf_seq s);
+/* Makes the guesses of these turns' next rows, at most `most` for each, if they have guess_many:
+ * those of several turns share the batches of whatever makes them.  Their qsf_turn_rows then have
+ * them.  Returns for how many turns; *made: how many tokens. */
+QSF_API size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made);
 /* How many tokens must be computed before the turn's next one can be chosen. */
 QSF_API size_t qsf_turn_wanted(const qsf_turn *t);
 
@@ -32,6 +36,7 @@ QSF_API uint64_t qsf_choice_seed(uint64_t seed, uint64_t choice);
  * saves and empties the sequence that it names.  qsf-serve and the flat interface use it.
  *
  *   qsf_schedule_begin(s, rows, n_turns, n_answers);
+ *   qsf_schedule_guess of the turns that have begun their answers, if they have guess_many
  *   for each turn that has begun its answer: qsf_schedule_next, qsf_schedule_answer
  *   qsf_schedule_prompts(s, n_prompts, false);
  *   for each turn whose prompt is computed: qsf_schedule_prompt
@@ -81,6 +86,9 @@ QSF_API qsf_seq qsf_schedule_unused(const qsf_schedule *s);
 /* Begins a batch in rows[qsf_context_batch] of this many turns, of which some have begun their
  * answers. */
 QSF_API void     qsf_schedule_begin(qsf_schedule *s, qsf_row *rows, uint32_t turns, uint32_t answers);
+/* Makes the guesses of the turns that have begun their answers, if they have guess_many and if
+ * guesses pay. */
+QSF_API void     qsf_schedule_guess(qsf_schedule *s, qsf_turn *const *turns, size_t n);
 /* The next turns in line are looked at, whether or not they get rows. */
 QSF_API void     qsf_schedule_next(qsf_schedule *s, uint32_t turns);
 /* The most rows of an answer in a step whose grammar forces more than one. */

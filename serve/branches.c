@@ -66,7 +66,8 @@ void branch_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late)
     serve_event e = { .kind = EVENT_END, .branch = (uint16_t)b->index, .job = b->job, .end = end,
                       .late = late, .len = (uint32_t)strlen(text), .n_prompt = (uint32_t)st.n_prompt,
                       .n_kept = (uint32_t)st.n_kept, .n_tokens = (uint32_t)st.n_tokens,
-                      .status = why, .score = b->score };
+                      .n_drafted = b->n_drafted, .n_accepted = b->n_accepted, .status = why,
+                      .score = b->score };
     metric_add(&s->metrics->generated_tokens_total, st.n_tokens);
     if (end == QSF_TURN_FAILED) metric_add(&s->metrics->failed_total, 1);
     if (end == QSF_TURN_CANCELLED) metric_add(&s->metrics->cancelled_total, 1);

@@ -132,12 +132,26 @@ static void engine_asks(serve_engine_options *o)
     if (o->context.ram_budget) o->context.ram_budget -= engine_staging(o);
 }
 
-uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options *out)
+/* The same, for a model.  *more: bytes that are not the context's. */
+static qsf_status engine_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *layer,
+                              uint64_t *more, qsf_error *err)
+{
+    uint64_t drafts;
+    *more = engine_staging(o);
+    engine_asks(o);
+    const qsf_status st = drafter_plan(o, m, layer, &drafts, err);
+    *more += drafts;
+    return st;
+}
+
+qsf_status serve_engine_context(qsf_model *m, const serve_engine_options *o, qsf_context_options *out,
+                                uint64_t *more, qsf_error *err)
 {
     serve_engine_options asked = *o;
-    engine_asks(&asked);
+    qsf_context_options layer;
+    const qsf_status st = engine_plan(&asked, m, &layer, more, err);
     *out = asked.context;
-    return engine_staging(o);
+    return st;
 }
 
 /* Connects the context to the layers after its own, which may still hold another context's
@@ -177,16 +191,19 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
     qsf_model_info info = { .size = sizeof info };
+    qsf_context_options layer;
+    uint64_t more;
     const disk_options disk = { .dir = e->o.cache_disk_dir, .limit = e->o.cache_disk,
                                 .staging = engine_staging(&e->o), .metrics = e->metrics,
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
-    engine_asks(&e->o);
+    if (engine_plan(&e->o, m, &layer, &more, err)) return false;
     if (qsf_context_new(m, &e->o.context, &e->context, err) || !engine_behind(e, err)) return false;
+    if (drafter_begin(&e->drafter, &e->o, e->context, &layer, err)) return false;
     if (e->o.device && e->o.device(e->o.device_user, e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
-                              .slots = e->o.slots, .planned = plan.total + disk.staging };
+                              .slots = e->o.slots, .planned = plan.total + more };
     engine_device(e);
     /* Beyond its training length a model's answers make no sense. */
     if (info.n_ctx_train && info.n_ctx_train < plan.n_ctx) e->facts.n_seq = info.n_ctx_train;
@@ -196,6 +213,7 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     if (!scheduler_begin(&e->schedule, e->context, &e->o, e, e->metrics, err)
         || !seq_pool_disk(&e->schedule.pool, &disk, err)) return false;
     e->schedule.n_seq = e->facts.n_seq;
+    e->schedule.drafter = &e->drafter;
     if (e->o.cache_file && !cache_file_ours(e->o.cache_file)) {
         fprintf(stderr, "%s: not a file of cached sequences; it is left unchanged, and nothing will be "
                 "saved: delete it, or give --cache-file another name\n", e->o.cache_file);
@@ -237,6 +255,7 @@ void serve_engine_free(serve_engine *e)
             fprintf(stderr, "%s: the cached sequences could not be written\n", e->o.cache_file);
     }
     scheduler_end(&e->schedule);
+    drafter_end(&e->drafter);
     qsf_context_free(e->context);
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);

@@ -31,6 +31,8 @@ typedef struct serve_engine_options {
     uint64_t cache_disk;              /* bytes on disk for sequences that memory has no room for */
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
+    bool draft_mtp;                   /* the model's layer for multi-token prediction makes them */
+    qsf_model *layer;                 /* that layer, opened with the model; NULL: none */
     const qsf_behind *behind;         /* where the layers after the model's are; NULL: it has all */
     /* Moves layers of a new context to a GPU; NULL: none. */
     qsf_status (*device)(const void *user, qsf_context *c, qsf_error *err);
@@ -75,6 +77,7 @@ typedef struct serve_event {
     uint32_t     n_prompt, n_kept, n_tokens;     /* n_tokens: of the answer so far; EVENT_PROGRESS: of the
                                                   * prompt, computed or cached; EVENT_PROMPT: the rank of the
                                                   * token, 1 for the most likely */
+    uint32_t     n_drafted, n_accepted;    /* EVENT_END: draft tokens of the answer */
     int32_t      token;                    /* EVENT_PIECE (-1: text that was held back), EVENT_PROMPT */
     uint32_t     n_logprobs;               /* of a token: they stand between event and text */
     bool         late;                     /* EVENT_END: the deadline came */
@@ -101,8 +104,10 @@ typedef struct serve_facts {
 serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serve_metrics *metrics,
                                int wake_fd, qsf_error *err);
 void serve_engine_free(serve_engine *e);      /* takes NULL; the thread ends, jobs are dropped */
-/* The options of the context that it makes.  Returns the bytes that it takes besides that. */
-uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options *out);
+/* The options of the context that it makes.  *more: the bytes that it takes besides that.
+ * QSF_E_BUDGET and others of qsf_context_plan. */
+qsf_status serve_engine_context(qsf_model *m, const serve_engine_options *o, qsf_context_options *out,
+                                uint64_t *more, qsf_error *err);
 /* Whether a batch has failed because the model's file could not be read: it has to be opened
  * again. */
 bool serve_engine_spoilt(const serve_engine *e);

@@ -3,6 +3,7 @@
 #ifndef QSF_SERVE_ENGINE_OWN_H
 #define QSF_SERVE_ENGINE_OWN_H
 
+#include "drafter.h"
 #include "scheduler.h"
 
 #include <pthread.h>
@@ -12,6 +13,7 @@ enum { RING_BYTES = 1 << 20 };         /* a power of two; more than one event ca
 struct serve_engine {
     qsf_context   *context;
     serve_engine_options o;
+    drafter        drafter;
     serve_facts    facts;
     serve_metrics *metrics;
     scheduler      schedule;

@@ -21,6 +21,9 @@ void format_timings(const front_choice *ch, serve_text *out)
     write_rates("prompt", ch->n_prompt - ch->n_kept, between_ms(ch->begun_ns, first), out);
     text_str(out, ",");
     write_rates("predicted", ch->n_tokens, between_ms(ch->first_ns, ch->last_ns), out);
+    if (ch->n_drafted)
+        text_format(out, ",\"draft_n\":%u,\"draft_n_accepted\":%u", (unsigned)ch->n_drafted,
+                    (unsigned)ch->n_accepted);
     text_str(out, "}");
 }
 

@@ -42,6 +42,7 @@ typedef struct front_choice {
     qsf_turn_end end;
     bool         over, late, left_out;       /* left_out: others were better (best_of) */
     uint32_t     n_prompt, n_kept, n_tokens;
+    uint32_t     n_drafted, n_accepted;    /* draft tokens, known at the end */
     uint64_t     begun_ns, first_ns, last_ns;      /* of prompt, first, last token or step; 0: not yet */
     serve_text   tokens;                     /* token ids as JSON, if the request wants them */
     double       score;                      /* of a beam, of one among the best */

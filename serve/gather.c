@@ -53,14 +53,18 @@ uint32_t scheduler_gather(scheduler *s)
 {
     qsf_schedule *q = s->pool.schedule;
     uint32_t answers = 0, prompts = 0;
+    size_t n_turns = 0;
     s->n_order = 0;
     seq_pool_blocks(&s->pool);
     scheduler_resume(s);
     for (unsigned i = 0; i < s->n_running; i++) {
         s->running[i]->n_rows = 0;
-        if (s->running[i]->stage == BRANCH_ANSWER) answers += branch_width(s->running[i]);
+        if (s->running[i]->stage != BRANCH_ANSWER) continue;
+        answers += branch_width(s->running[i]);
+        if (!s->running[i]->beam) s->turns[n_turns++] = branch_turn(s, s->running[i]);
     }
     qsf_schedule_begin(q, s->rows, s->n_taken, answers);
+    qsf_schedule_guess(q, s->turns, n_turns);
     uint32_t n = answers_gather(s);
     for (unsigned i = 0; i < s->n_running; i++) prompts += s->running[i]->stage == BRANCH_PROMPT;
     qsf_schedule_prompts(q, prompts, s->embed.jobs);

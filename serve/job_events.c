@@ -91,6 +91,8 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     ch->late = ev->late;
     ch->n_prompt = ev->n_prompt;
     ch->n_kept = ev->n_kept;
+    ch->n_drafted = ev->n_drafted;
+    ch->n_accepted = ev->n_accepted;
     ch->n_tokens = ev->n_tokens;
     ch->score = ev->score;
     j->n_over++;

@@ -33,8 +33,9 @@ static void model_unload(model_entry *m)
     lora_list_close(&m->adapters);
     grammar_store_free(m->grammars);
     m->grammars = NULL;
+    qsf_model_close(m->layer);
     qsf_model_close(m->model);
-    m->model = NULL;
+    m->model = m->layer = NULL;
     metrics_rest(&m->metrics);
 }
 
@@ -42,15 +43,15 @@ static void model_unload(model_entry *m)
 static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
     const uint64_t budget = l->set->engine.context.ram_budget;
+    uint64_t more;
     qsf_context_options co;
     qsf_plan plan = { .size = sizeof plan };
     if (!budget || room == budget) return QSF_OK;
     serve_engine_options alone = m->options;
     alone.context.ram_budget = budget;
-    const uint64_t beside = serve_engine_context(&alone, &co);
-    const qsf_status st = qsf_context_plan(m->model, &co, &plan, err);
-    if (st) return st;
-    m->need = plan.total + beside;
+    qsf_status st = serve_engine_context(m->model, &alone, &co, &more, err);
+    if (st || (st = qsf_context_plan(m->model, &co, &plan, err))) return st;
+    m->need = plan.total + more;
     return m->need > room ? QSF_PENDING : QSF_OK;
 }
 
@@ -94,6 +95,9 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
+    mo.mtp = true;
+    if (!st && m->options.draft_mtp) st = qsf_model_open(m->path, &mo, &m->layer, err);
+    m->options.layer = m->layer;
     if (!st) st = model_template(l, m, err);
     if (!st) st = model_sampler(l, m, err);
     if (!st) st = lora_list_open(&m->adapters, m->model, l->set->engine.context.f32, &m->adapter_room, err);

@@ -112,6 +112,7 @@ static qsf_status branch_begin_turn(scheduler *s, serve_branch *b, uint32_t n)
     const int64_t most = (int64_t)s->n_seq - (int64_t)p->n;
     branch_options(b, r->max_tokens < 0 || r->max_tokens > most ? most : r->max_tokens, &to);
     to.draft = s->draft;
+    drafter_turn(s->drafter, b->seq, &to);
     if (branch_width(b) > 1) {
         qsf_model_info info = { .size = sizeof info };
         qsf_model_get_info(qsf_context_model(s->pool.context), &info);
@@ -263,6 +264,8 @@ static void branch_count(scheduler *s, serve_branch *b)
     metric_add(&s->metrics->drafts_total, guessed);
     metric_add(&s->metrics->drafts_accepted_total, right);
     if (guessed) qsf_schedule_drafted(s->pool.schedule, guessed, right);
+    b->n_drafted += (uint32_t)guessed;
+    b->n_accepted += (uint32_t)right;
     b->n_guessed = t.n_guessed;
     b->n_right = t.n_right;
     b->ns_sampling = t.ns_sampling;
@@ -392,6 +395,7 @@ bool scheduler_step(scheduler *s)
         scheduler_fail(s, st);
     } else {
         qsf_schedule_measure(s->pool.schedule, computed - gathered, n);
+        drafter_look(s->drafter);
         embed_deliver(&s->embed, QSF_OK);
         scheduler_deliver(s);
     }

@@ -6,6 +6,7 @@
 #define QSF_SERVE_SCHEDULER_H
 
 #include "disk.h"
+#include "drafter.h"
 #include "embed.h"
 #include "prefix.h"
 #include "qsf_schedule.h"
@@ -114,6 +115,7 @@ struct serve_branch {
     int32_t       disk;                    /* the entry that it waits for, or has while it pauses; -1: none */
     bool          asked;                   /* the disk, for its beginning */
     uint64_t      n_guessed, n_right, ns_sampling;     /* of its turn, as far as counted */
+    uint32_t      n_drafted, n_accepted;   /* draft tokens of the answer */
     serve_beam   *beam;                    /* of a beam search, whose first answer this is */
     uint32_t      n_kept;
     double        score;                   /* sum of its tokens' log probabilities, if known */
@@ -125,6 +127,7 @@ typedef struct scheduler {
     serve_metrics *metrics;
     serve_engine  *engine;                 /* for events */
     unsigned       slots, draft;           /* draft: most guesses of an answer */
+    drafter       *drafter;                /* makes them */
     uint32_t       n_batch, n_logits, n_seq;       /* n_seq: most positions of a sequence */
     serve_branch **running;                /* [slots], in the order that they came */
     unsigned       n_running, n_taken;     /* taken: slots; a beam takes several */

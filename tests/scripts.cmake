@@ -98,7 +98,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     set(serve_tests ${scripts})
     set(scripts serve_http_test serve_paths_test serve_load_test serve_models_test serve_start_test)
     if(NOT QSF_SANITIZE MATCHES "thread")
-        list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test)
+        list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test serve_mtp_test)
     endif()
     foreach(name IN LISTS scripts)
         qsf_script(${name} 900 serve/${name}.py $<TARGET_FILE:qsf-serve>)
@@ -238,6 +238,7 @@ if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs/docs_pages_test.py)
+    qsf_script(report_test 60 bench/report_test.py)
     qsf_script(tools_table_test 60 core/chat/tools_table_test.py $<TARGET_FILE:tools_test>)
 endif()
 

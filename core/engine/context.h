@@ -34,6 +34,14 @@ typedef struct qsf_batch_state {
 #endif
 } qsf_batch_state;
 
+/* What follows a context's sequences, such as a layer that predicts further tokens. */
+typedef struct qsf_follower {
+    void *user;
+    void (*seen)(void *user, struct qsf_context *c);                /* after each batch; NULL: none follows */
+    void (*back)(void *user, uint32_t s, uint32_t n);               /* as qsf_seq_back */
+    void (*copy)(void *user, uint32_t dst, uint32_t src, uint32_t n);       /* as qsf_seq_copy */
+} qsf_follower;
+
 struct qsf_context {
     qsf_model     *model;
     const qsf_platform *platform;
@@ -69,24 +77,11 @@ struct qsf_context {
     qsf_lora       lora;             /* adapters of sequences */
     qsf_behind_use behind;           /* layers that are elsewhere */
     qsf_reducer    reducer;          /* of shares of layers */
-#if !defined(QSF_NO_MTP)
-    void         (*seen)(void *user, struct qsf_context *c);        /* after each batch, or NULL */
-    void          *seen_user;
-#endif
+    qsf_follower   follower;
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;
 };
-
-/* A batch is done, and its hidden states are there if they were requested. */
-static inline void qsf_context_seen(qsf_context *c)
-{
-#if defined(QSF_NO_MTP)
-    (void)c;
-#else
-    if (c->seen) c->seen(c->seen_user, c);
-#endif
-}
 
 /* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */
 enum { QSF_CONTEXT_TABLES = 9 };

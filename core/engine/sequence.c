@@ -28,10 +28,12 @@ static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
 
 void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
 {
-    if (c->behind.rows && n < c->tables.seqs[s].length) c->behind.use.back(c->behind.use.user, (qsf_seq)s, n);
+    const bool shorter = n < c->tables.seqs[s].length;
+    if (c->behind.rows && shorter) c->behind.use.back(c->behind.use.user, (qsf_seq)s, n);
     qsf_kv_truncate(&c->tables, s, n);
     qsf_state_back(&c->state, s, n);
     qsf_exit_truncate(&c->early_exit, s, n);
+    if (shorter && c->follower.seen) c->follower.back(c->follower.user, s, n);
 }
 
 void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
@@ -40,6 +42,7 @@ void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
     qsf_kv_share(&c->tables, dst, src, n);
     qsf_state_share(&c->state, dst, src, n);
     qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);
+    if (c->follower.seen) c->follower.copy(c->follower.user, dst, src, n);
 }
 
 void qsf_batch_drop(qsf_context *c)

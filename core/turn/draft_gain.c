@@ -8,8 +8,6 @@
  * averages, and a length that loses is tried again now and then. */
 #include "turn/draft_gain.h"
 
-#if !defined(QSF_NO_MTP)
-
 /* A new value's share of an average; passes without drafts until one token is tried again. */
 #define GAIN_SHARE 0.1
 enum { GAIN_AGAIN = 32 };
@@ -70,4 +68,3 @@ size_t qsf_draft_gain_choose(qsf_draft_gain *g, size_t cap)
     return 1;
 }
 #undef GAIN_SHARE
-#endif

@@ -8,13 +8,12 @@
  * from the first hidden state that it got. */
 #include "engine/context.h"
 #include "model/part.h"
-#include "turn/draft_gain.h"
 
 #if !defined(QSF_NO_MTP)
 
-/* Hidden states that wait, at most.  Below this probability a guess is more often wrong than a row
- * of the model is worth. */
-enum { MTP_STORE = 64 };
+/* Hidden states that wait, at most; sequences whose guesses are computed together.  Below this
+ * probability a guess is more often wrong than a row of the model is worth. */
+enum { MTP_STORE = 64, MTP_GROUP = 32 };
 #define MTP_SURE 0.3f
 
 typedef struct mtp_seq {
@@ -25,19 +24,19 @@ typedef struct mtp_seq {
     float    *store;            /* [store_rows][n_embd] */
     int32_t   tokens[MTP_STORE];
     int32_t  *paired;           /* [n_ctx] the tokens of the rows of the layer's sequence */
-    int32_t   guess[QSF_DRAFT_MOST];
-    size_t    n_guess, at;      /* the last guess, and the place of its first token */
 } mtp_seq;
 
 struct qsf_mtp {
     const qsf_platform *platform;
     qsf_context   *context, *layer;
-    qsf_draft_gain gain;
     bool           fixed, failed;
     qsf_error      error;
-    uint32_t       n_seqs, n_ctx, n_embd, n_vocab, store_rows;
+    uint32_t       n_seqs, n_ctx, n_embd, n_vocab;
+    uint32_t       store_rows, group;   /* group: sequences whose guesses are computed together */
     mtp_seq       *seqs;        /* [n_seqs] */
-    float         *floats;      /* [n_seqs][store_rows][n_embd], then [n_embd] the last hidden state */
+    float         *floats;      /* [n_seqs][store_rows][n_embd], then these two: */
+    float         *joint;       /* [store_rows][n_embd] those of several sequences; NULL: group is 1 */
+    float         *states;      /* [group][n_embd] hidden states of the layer */
     int32_t       *paired;      /* [n_seqs][n_ctx] */
 };
 
@@ -74,13 +73,10 @@ static void mtp_back(mtp_seq *s, uint32_t pos)
     }
 }
 
-/* Feeds the stored rows; next: the token after the last one. */
-static qsf_status mtp_feed(mtp_seq *s, int32_t next, bool logits)
+/* Fills rows with those of the stored hidden states; next: the token after the last one. */
+static uint32_t mtp_rows(mtp_seq *s, int32_t next, bool logits, qsf_row *rows)
 {
-    qsf_mtp *d = s->of;
-    qsf_row rows[MTP_STORE];
-    if (!s->n) return QSF_OK;
-    if (s->fed + s->n > d->n_ctx) {     /* a window of the model moves on without end */
+    if (s->fed + s->n > s->of->n_ctx) {     /* a window of the model moves on without end */
         s->base = s->first;
         mtp_cut(s, 0);
     }
@@ -88,20 +84,30 @@ static qsf_status mtp_feed(mtp_seq *s, int32_t next, bool logits)
         rows[i] = (qsf_row){ s->seq, i + 1 < s->n ? s->tokens[i + 1] : next, logits && i + 1 == s->n };
         s->paired[s->fed + i] = rows[i].token;
     }
+    return s->n;
+}
+
+/* They were computed, or the layer's context has failed. */
+static void mtp_rows_done(mtp_seq *s, qsf_status st)
+{
+    qsf_mtp *d = s->of;
     const uint32_t n = s->n;
-    const qsf_status st = qsf_compute_from(d->layer, rows, n, s->store);
     s->n = 0;
     s->first += n;
-    if (st) {
-        mtp_restart(s, s->first);
-        if (st == QSF_E_FULL) return st;
-        d->failed = true;
-        d->error = (qsf_error){ .status = st };
-        qsf_format(d->error.text, sizeof d->error.text, "%s", qsf_last_error(d->layer));
-        return st;
-    }
-    s->fed += n;
-    return QSF_OK;
+    if (!st) s->fed += n;
+    else mtp_restart(s, s->first);
+    if (!st || st == QSF_E_FULL || d->failed) return;
+    d->failed = true;
+    d->error = (qsf_error){ .status = st };
+    qsf_format(d->error.text, sizeof d->error.text, "%s", qsf_last_error(d->layer));
+}
+
+/* Feeds the stored rows without guesses. */
+static void mtp_feed(mtp_seq *s, int32_t next)
+{
+    qsf_row rows[MTP_STORE];
+    const uint32_t n = mtp_rows(s, next, false, rows);
+    if (n) mtp_rows_done(s, qsf_compute_from(s->of->layer, rows, n, s->store));
 }
 
 /* A row of the model was computed. */
@@ -117,20 +123,50 @@ static void mtp_take(mtp_seq *s, const qsf_batch_row *row, const float *state)
         s->base++;
         mtp_cut(s, s->fed - 1);
     }
-    if (s->n == d->store_rows && mtp_feed(s, row->token, false) && d->failed) return;
+    if (s->n == d->store_rows) mtp_feed(s, row->token);
+    if (d->failed) return;
     memcpy(s->store + (size_t)s->n * d->n_embd, state, d->n_embd * sizeof *state);
     s->tokens[s->n++] = row->token;
 }
+
+/* ---- what the model's context does ---- */
 
 static void mtp_seen(void *user, qsf_context *c)
 {
     qsf_mtp *d = user;
     const uint32_t n = c->now.n_hidden, first = c->batch.n - QSF_MIN(n, c->batch.n);
-    if (n == c->batch.n_asked) qsf_draft_gain_pass(&d->gain, n, qsf_now(c->platform) - c->now.begun_ns);
     for (uint32_t i = 0; i < n && !d->failed; i++) {
         const qsf_batch_row *row = &c->batch.rows[first + i];
-        mtp_take(&d->seqs[row->seq], row, qsf_hidden(c, i));
+        if (row->seq < d->n_seqs) mtp_take(&d->seqs[row->seq], row, qsf_hidden(c, i));
     }
+}
+
+static void mtp_went_back(void *user, uint32_t seq, uint32_t n)
+{
+    qsf_mtp *d = user;
+    if (seq < d->n_seqs) mtp_back(&d->seqs[seq], n);
+}
+
+/* Rows whose token is among the first n positions are shared, too, and hidden states that wait. */
+static void mtp_shared(void *user, uint32_t dst, uint32_t src, uint32_t n)
+{
+    qsf_mtp *d = user;
+    mtp_went_back(d, dst, dst == src ? n : 0);
+    if (dst == src || dst >= d->n_seqs) return;
+    mtp_seq *to = &d->seqs[dst], *from = src < d->n_seqs ? &d->seqs[src] : to;
+    const uint32_t rows = n > from->base ? QSF_MIN(from->fed, n - from->base) : 0;
+    if (from == to || !rows || qsf_seq_share(d->layer, to->seq, from->seq, rows)) {
+        mtp_restart(to, n);
+        return;
+    }
+    to->base = from->base;
+    to->fed = qsf_seq_length(d->layer, to->seq);
+    to->first = to->base + to->fed;
+    memcpy(to->paired, from->paired, to->fed * sizeof *to->paired);
+    if (to->first != from->first) return;
+    to->n = QSF_MIN(from->n, n - from->first);
+    memcpy(to->tokens, from->tokens, to->n * sizeof *to->tokens);
+    memcpy(to->store, from->store, (size_t)to->n * d->n_embd * sizeof *to->store);
 }
 
 /* ---- guesses ---- */
@@ -146,54 +182,89 @@ static int32_t mtp_pick(const qsf_mtp *d, const float *logits)
     return d->fixed || sum * MTP_SURE <= 1 ? (int32_t)best : -1;
 }
 
-/* Up to cap guesses; the layer has just computed the last row of n, with logits. */
-static size_t mtp_continue(mtp_seq *s, uint32_t n, int32_t *out, size_t cap)
+/* Guesses of sequences whose last rows the layer has just computed, with logits; last: the places
+ * of these rows. */
+static void mtp_continue(qsf_mtp *d, qsf_guess *const *list, uint32_t *last, size_t n)
 {
-    qsf_mtp *d = s->of;
-    float *state = d->floats + (size_t)d->n_seqs * d->store_rows * d->n_embd;
-    size_t found = 0;
-    for (;;) {
-        const float *logits = qsf_logits(d->layer, 0), *hidden = qsf_hidden(d->layer, n - 1);
-        const int32_t id = logits && hidden ? mtp_pick(d, logits) : -1;
-        if (id < 0) break;
-        out[found++] = id;
-        if (found == cap) break;
-        memcpy(state, hidden, d->n_embd * sizeof *state);
-        const qsf_row row = { s->seq, id, true };
-        if (qsf_compute_from(d->layer, &row, n = 1, state)) break;
+    qsf_guess *live[MTP_GROUP];
+    qsf_row rows[MTP_GROUP];
+    memcpy(live, list, n * sizeof *list);
+    while (n) {
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            qsf_guess *g = live[i];
+            const float *logits = qsf_logits(d->layer, i), *hidden = qsf_hidden(d->layer, last[i]);
+            const int32_t id = logits && hidden ? mtp_pick(d, logits) : -1;
+            if (id < 0) continue;
+            g->out[g->found++] = id;
+            if (g->found == g->cap) continue;
+            memcpy(d->states + kept * d->n_embd, hidden, d->n_embd * sizeof *hidden);
+            rows[kept] = (qsf_row){ ((mtp_seq *)g->user)->seq, id, true };
+            last[kept] = (uint32_t)kept;
+            live[kept++] = g;
+        }
+        n = kept;
+        if (n && qsf_compute_from(d->layer, rows, n, d->states)) break;
     }
-    mtp_cut(s, s->fed);                 /* rows of guesses were made without the model's hidden states */
-    return found;
 }
 
-static void mtp_judge(mtp_seq *s, const int32_t *ids, size_t n)
+/* Guesses of several sequences, whose stored rows fit in a batch of the layer. */
+static void mtp_together(qsf_mtp *d, qsf_guess *const *list, size_t n)
 {
-    size_t right = 0;
-    const size_t known = n > s->at ? QSF_MIN(n - s->at, s->n_guess) : 0;
-    while (right < known && ids[s->at + right] == s->guess[right]) right++;
-    qsf_draft_gain_judge(&s->of->gain, known, right);
-    s->n_guess = 0;
+    qsf_row rows[MTP_STORE];
+    uint32_t last[MTP_GROUP], n_rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        mtp_seq *s = list[i]->user;
+        float *to = n > 1 ? d->joint + (size_t)n_rows * d->n_embd : NULL;
+        if (n > 1) memcpy(to, s->store, (size_t)s->n * d->n_embd * sizeof *to);
+        n_rows += mtp_rows(s, list[i]->ids[list[i]->n - 1], true, rows + n_rows);
+        last[i] = n_rows - 1;
+    }
+    const float *states = n > 1 ? d->joint : ((mtp_seq *)list[0]->user)->store;
+    const qsf_status st = qsf_compute_from(d->layer, rows, n_rows, states);
+    for (size_t i = 0; i < n; i++) mtp_rows_done(list[i]->user, st);
+    if (st) return;
+    mtp_continue(d, list, last, n);
+    for (size_t i = 0; i < n; i++) {        /* rows of guesses were made without the model's hidden states */
+        mtp_seq *s = list[i]->user;
+        mtp_cut(s, s->fed);
+    }
+}
+
+/* Whether there are hidden states up to the last token. */
+static bool mtp_ready(qsf_guess *g)
+{
+    mtp_seq *s = g->user;
+    g->found = 0;
+    g->cap = QSF_MIN(g->cap, (size_t)QSF_DRAFT_MOST);
+    if (s->of->failed || !g->cap || g->n < 2 || g->n > UINT32_MAX) return false;
+    mtp_back(s, (uint32_t)g->n - 1);
+    return s->n && s->first + s->n == g->n - 1;
+}
+
+void qsf_mtp_guess_many(qsf_guess *list, size_t n)
+{
+    qsf_guess *group[MTP_GROUP];
+    qsf_mtp *d = n ? ((mtp_seq *)list[0].user)->of : NULL;
+    size_t n_group = 0, rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!mtp_ready(&list[i])) continue;
+        const size_t more = ((mtp_seq *)list[i].user)->n;
+        if (n_group == d->group || (n_group && rows + more > d->store_rows)) {
+            mtp_together(d, group, n_group);
+            n_group = rows = 0;
+        }
+        group[n_group++] = &list[i];
+        rows += more;
+    }
+    if (n_group && !d->failed) mtp_together(d, group, n_group);
 }
 
 size_t qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
-    mtp_seq *s = user;
-    qsf_mtp *d = s->of;
-    cap = QSF_MIN(cap, (size_t)QSF_DRAFT_MOST);
-    if (d->failed || n < 2 || n > UINT32_MAX) return 0;
-    mtp_judge(s, ids, n);
-    if (!d->fixed) cap = qsf_draft_gain_choose(&d->gain, cap);
-    mtp_back(s, (uint32_t)n - 1);
-    if (!cap || !s->n || s->first + s->n != n - 1) return 0;
-    const uint64_t begin = qsf_now(d->platform);
-    const uint32_t rows = s->n;
-    if (mtp_feed(s, ids[n - 1], true)) return 0;
-    const size_t found = mtp_continue(s, rows, out, cap);
-    qsf_draft_gain_made(&d->gain, QSF_MAX(found, 1u), qsf_now(d->platform) - begin);
-    memcpy(s->guess, out, found * sizeof *out);
-    s->n_guess = found;
-    s->at = n;
-    return found;
+    qsf_guess one = { .user = user, .ids = ids, .n = n, .out = out, .cap = cap };
+    qsf_mtp_guess_many(&one, 1);
+    return one.found;
 }
 
 /* ---- life ---- */
@@ -211,9 +282,30 @@ static qsf_status mtp_check(const qsf_context *c, const qsf_context *layer, qsf_
         return qsf_fail(err, QSF_E_ARGUMENT, "%s has %u layers of %s with %u columns, the layer for multi-"
                         "token prediction is from %s: open the same file twice", c->model->source->path,
                         (unsigned)a->n_layers, a->arch, (unsigned)a->n_embd, layer->model->source->path);
-    if (layer->o.n_seqs >= c->o.n_seqs) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "the context has %u sequences, that of the layer for multi-token "
-                    "prediction only %u", (unsigned)c->o.n_seqs, (unsigned)layer->o.n_seqs);
+    return QSF_OK;
+}
+
+/* Rows of the stores, sequences whose guesses are computed together, and floats of all. */
+static void mtp_sizes(qsf_mtp *d, const qsf_context_options *o, uint32_t n_seqs)
+{
+    d->n_seqs = QSF_MIN(n_seqs, o->n_seqs);
+    d->n_ctx = o->n_ctx;
+    d->store_rows = QSF_MIN(o->n_batch, (uint32_t)MTP_STORE);
+    d->group = QSF_MIN(QSF_MIN(QSF_MAX(o->n_logits, 1u), d->store_rows), (uint32_t)MTP_GROUP);
+}
+
+static uint64_t mtp_floats(const qsf_mtp *d)
+{
+    const uint64_t stores = (uint64_t)d->n_seqs + (d->group > 1);
+    return (stores * d->store_rows + d->group) * d->n_embd;
+}
+
+uint64_t qsf_mtp_bytes(const qsf_model *layer, const qsf_context_options *o)
+{
+    qsf_mtp d = { .n_embd = layer->source->hp.n_embd };
+    mtp_sizes(&d, o, o->n_seqs);
+    return sizeof d + mtp_floats(&d) * sizeof(float) +
+        d.n_seqs * (sizeof *d.seqs + (uint64_t)d.n_ctx * sizeof(int32_t));
 }
 
 static qsf_status mtp_memory(qsf_mtp *d, qsf_error *err)
@@ -221,10 +313,11 @@ static qsf_status mtp_memory(qsf_mtp *d, qsf_error *err)
     const qsf_platform *p = d->platform;
     const uint64_t store = (uint64_t)d->store_rows * d->n_embd;
     if (!(d->seqs = qsf_alloc_array(p, d->n_seqs, sizeof *d->seqs, "sequences", err)) ||
-        !(d->floats = qsf_alloc_array(p, d->n_seqs * store + d->n_embd, sizeof(float), "hidden states",
-                                      err)) ||
+        !(d->floats = qsf_alloc_array(p, mtp_floats(d), sizeof(float), "hidden states", err)) ||
         !(d->paired = qsf_alloc_array(p, (uint64_t)d->n_seqs * d->n_ctx, sizeof(int32_t), "tokens", err)))
         return QSF_E_MEMORY;
+    d->states = d->floats + d->n_seqs * store;
+    d->joint = d->group > 1 ? d->states + (size_t)d->group * d->n_embd : NULL;
     for (uint32_t i = 0; i < d->n_seqs; i++)
         d->seqs[i] = (mtp_seq){ .of = d, .seq = (qsf_seq)i, .store = d->floats + i * store,
                                 .paired = d->paired + (size_t)i * d->n_ctx };
@@ -239,18 +332,15 @@ qsf_status qsf_mtp_new(qsf_context *c, qsf_context *layer, bool fixed, qsf_mtp *
     qsf_mtp *d = qsf_alloc(c->platform, sizeof *d, "drafts", err);
     if (!d) return QSF_E_MEMORY;
     *d = (qsf_mtp){ .platform = c->platform, .context = c, .layer = layer, .fixed = fixed,
-                    .n_seqs = c->o.n_seqs, .n_ctx = layer->o.n_ctx, .n_embd = c->hp->n_embd,
-                    .n_vocab = c->hp->n_vocab, .store_rows = QSF_MIN(layer->o.n_batch, (uint32_t)MTP_STORE) };
-    qsf_draft_gain_begin(&d->gain);
+                    .n_embd = c->hp->n_embd, .n_vocab = c->hp->n_vocab };
+    mtp_sizes(d, &layer->o, c->o.n_seqs);
     if ((st = mtp_memory(d, err))) {
         d->context = NULL;
         qsf_mtp_free(d);
         return st;
     }
-    qsf_hidden_ask(c, true);
     qsf_hidden_ask(layer, true);
-    c->seen = mtp_seen;
-    c->seen_user = d;
+    c->follower = (qsf_follower){ d, mtp_seen, mtp_went_back, mtp_shared };
     *out = d;
     return QSF_OK;
 }
@@ -259,13 +349,9 @@ void qsf_mtp_free(qsf_mtp *d)
 {
     if (!d) return;
     const qsf_platform *p = d->platform;
-    if (d->context) {
-        d->context->seen = NULL;
-        qsf_hidden_ask(d->context, false);
-    }
+    if (d->context) d->context->follower = (qsf_follower){ 0 };
     if (d->paired) qsf_dealloc(p, d->paired, (uint64_t)d->n_seqs * d->n_ctx * sizeof(int32_t));
-    if (d->floats)
-        qsf_dealloc(p, d->floats, ((uint64_t)d->n_seqs * d->store_rows + 1) * d->n_embd * sizeof(float));
+    if (d->floats) qsf_dealloc(p, d->floats, mtp_floats(d) * sizeof(float));
     if (d->seqs) qsf_dealloc(p, d->seqs, d->n_seqs * sizeof *d->seqs);
     qsf_dealloc(p, d, sizeof *d);
 }

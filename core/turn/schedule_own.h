@@ -20,11 +20,13 @@ struct qsf_schedule {
     uint32_t n_batch, n_logits, step_rows, most_draft;
     uint32_t n_rows, taken;                     /* taken: blocks of the rows so far */
     uint32_t others, spare, draft;              /* spare: rows with logits, besides one for each turn */
+    bool     guessed;                           /* qsf_schedule_guess has made the guesses */
     uint32_t n_answer, left, reserved;          /* n_answer: rows of answers; left: rows for prompts */
 
     /* measured */
     double   row_ns;                            /* a prompt's row */
     double   answer_ns[SCHEDULE_SIZES];         /* a step with this many rows of answers alone */
+    double   guess_ns;                          /* a guess */
     double   right, wrong;                      /* guesses, recent ones weighted most */
     uint32_t undrafted;                         /* steps without guesses since they did not pay */
 };

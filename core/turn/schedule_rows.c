@@ -3,7 +3,7 @@
  *
  * A batch has one row of every answer, with its guesses, and rows of prompts in what is left: as
  * many as do not make it more than twice as long.  What steps take is measured. */
-#include "base/base.h"
+#include "base/host.h"
 #include "turn/schedule_own.h"
 
 /* The place of a number of rows among the sizes that are measured: each up to eight, then two for
@@ -18,13 +18,11 @@ static unsigned size_of_rows(uint32_t rows)
 }
 
 /* The time of a step with this many rows of answers: as measured; else that of the next smaller
- * measured step, plus the time of a prompt's row for each of the others.  0: not measured. */
+ * measured step, so that it will be tried.  0: not measured. */
 static double answers_ns(const qsf_schedule *s, uint32_t rows)
 {
-    uint32_t n = rows;
-    while (n > 1 && !(s->answer_ns[size_of_rows(n)] > 0)) n--;
-    const double less = s->answer_ns[size_of_rows(n)];
-    return less > 0 ? less + (rows - n) * s->row_ns : 0;
+    while (rows > 1 && !(s->answer_ns[size_of_rows(rows)] > 0)) rows--;
+    return s->answer_ns[size_of_rows(rows)];
 }
 
 /* Draft tokens for each of this many answers: the number that yields the most tokens a second,
@@ -36,11 +34,12 @@ static uint32_t draft_of(qsf_schedule *s, uint32_t answers)
     double tokens = 1, run = 1;
     uint32_t n = 0;
     if (!answers || !s->most_draft) return 0;
-    if (!(alone > 0)) return 1;
+    if (!(alone > 0)) return 0;             /* the others are compared with that */
     double best = answers / alone;
     for (uint32_t k = 1; k <= s->most_draft && answers * (1 + k) <= s->n_logits; k++) {
         tokens += run *= right;
-        const double rate = answers * tokens / answers_ns(s, answers * (1 + k));
+        const double guesses = answers * k * s->guess_ns;
+        const double rate = answers * tokens / (answers_ns(s, answers * (1 + k)) + guesses);
         if (rate > best) best = rate, n = k;
     }
     if (n) s->undrafted = 0;
@@ -55,7 +54,24 @@ void qsf_schedule_begin(qsf_schedule *s, qsf_row *rows, uint32_t turns, uint32_t
     s->others = turns;
     s->spare = s->n_logits - turns;
     s->draft = draft_of(s, answers);
+    s->guessed = false;
     (void)qsf_schedule_count(s);
+}
+
+/* n guesses have taken ns. */
+static void guesses_took(qsf_schedule *s, uint64_t ns, size_t n)
+{
+    const double each = (double)ns / (double)QSF_MAX(n, 1u);
+    s->guess_ns = s->guess_ns > 0 ? 0.9 * s->guess_ns + 0.1 * each : each;
+}
+
+void qsf_schedule_guess(qsf_schedule *s, qsf_turn *const *turns, size_t n)
+{
+    if (!s->draft) return;
+    const uint64_t begin = qsf_now(s->platform);
+    size_t made;
+    s->guessed = qsf_turns_guess(turns, n, s->draft, &made) > 0;
+    if (s->guessed) guesses_took(s, qsf_now(s->platform) - begin, made);
 }
 
 /* Blocks that the batch's rows have left. */
@@ -73,16 +89,21 @@ void qsf_schedule_given(qsf_schedule *s, uint32_t rows, uint32_t blocks)
 uint32_t qsf_schedule_answer(qsf_schedule *s, qsf_turn *t, qsf_seq q, bool forced)
 {
     const uint32_t room = s->n_batch - s->n_rows;
-    uint32_t n = 1 + QSF_MIN(s->draft, s->spare), logits = 0;
+    const uint32_t own = forced ? (uint32_t)QSF_MIN(qsf_turn_wanted(t), (size_t)QSF_SCHEDULE_FORCED) : 1;
+    uint32_t n = QSF_MAX(own, 1u) + QSF_MIN(s->draft, s->spare), logits = 0;
     qsf_row *rows = s->rows + s->n_rows;
     if (!room) return 0;
-    if (forced && s->most_draft <= s->spare) n = QSF_SCHEDULE_FORCED;
     if (n > 1 && room <= s->others) n = 1;
     else if (n > 1 && n > room - s->others) n = room - s->others;
     const uint32_t fit = qsf_schedule_fit(s, q, blocks_left(s));
+    const uint64_t begin = qsf_now(s->platform);
     n = (uint32_t)qsf_turn_rows(t, rows, n < fit ? n : fit ? fit : 1);
+    const uint64_t took = qsf_now(s->platform) - begin;
     for (uint32_t i = 0; i < n; i++) logits += rows[i].logits;
-    if (logits > 1) s->spare -= logits - 1;
+    if (logits > 1) {
+        s->spare -= logits - 1;
+        if (!s->guessed) guesses_took(s, took, logits - 1);
+    }
     s->taken += qsf_schedule_blocks(s, q, n);
     s->n_rows += n;
     s->n_answer += n;

@@ -79,6 +79,7 @@ qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *er
     t->n_ctx = plan.n_ctx;
     t->n_batch = qsf_context_batch(c);
     t->n_vocab = info.n_vocab;
+    qsf_draft_gain_begin(&t->gain);
     for (uint32_t i = 0; i < info.n_vocab; i++) {
         const char *piece;
         const size_t n = qsf_token_piece(m, (int32_t)i, true, &piece);
@@ -250,14 +251,57 @@ static size_t turn_guess_room(const qsf_turn *t)
     return QSF_MIN(QSF_MIN((size_t)left, room), QSF_MIN(t->o.draft, pass - own));
 }
 
-static void turn_guess(qsf_turn *t)
+/* Whether the next rows may have guesses, which are not made yet. */
+static bool turn_may_guess(const qsf_turn *t) { return t->n_ids > t->state.n_prompt && !t->guessed; }
+
+/* Makes at most `most` guesses; measured: as many of them as pay. */
+static void turn_guess(qsf_turn *t, size_t most, bool measured)
 {
-    const size_t room = turn_guess_room(t);
+    size_t room = QSF_MIN(turn_guess_room(t), most);
+    if (measured && t->o.draft) room = qsf_draft_gain_choose(&t->gain, room);
     t->guessed = true;
     if (!room) return;
+    const uint64_t begin = qsf_now(t->platform);
     t->n_made = t->o.guess ? t->o.guess(t->o.guess_user, t->ids, t->n_ids, t->guess, room)
                            : qsf_draft_lookup(t->ids, t->n_ids, t->guess, room);
+    qsf_draft_gain_made(&t->gain, QSF_MAX(t->n_made, 1u), qsf_now(t->platform) - begin);
     t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(t->n_made, room));
+}
+
+/* Makes the guesses of turns that have the same guess_many. */
+static size_t turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made)
+{
+    qsf_guess list[TURN_TOGETHER];
+    for (size_t i = 0; i < n; i++) {
+        qsf_turn *t = turns[i];
+        list[i] = (qsf_guess){ .user = t->o.guess_user, .ids = t->ids, .n = t->n_ids, .out = t->guess,
+                               .cap = QSF_MIN(turn_guess_room(t), most) };
+    }
+    if (n) turns[0]->o.guess_many(list, n);
+    for (size_t i = 0; i < n; i++) {
+        qsf_turn *t = turns[i];
+        t->guessed = true;
+        t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(list[i].found, list[i].cap));
+        *made += t->n_made;
+    }
+    return n;
+}
+
+size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *made)
+{
+    qsf_turn *group[TURN_TOGETHER];
+    size_t n_group = 0, asked = 0;
+    *made = 0;
+    for (size_t i = 0; i < n && most; i++) {
+        qsf_turn *t = turns[i];
+        if (!t->o.guess_many || t->stage != TURN_ROWS || qsf_turn_forces(t) || !turn_may_guess(t)) continue;
+        if (n_group == TURN_TOGETHER || (n_group && group[0]->o.guess_many != t->o.guess_many)) {
+            asked += turns_guess(group, n_group, most, made);
+            n_group = 0;
+        }
+        group[n_group++] = t;
+    }
+    return asked + turns_guess(group, n_group, most, made);
 }
 
 /* The n rows may do with candidates of the next token; and what that token will be is known before
@@ -278,7 +322,7 @@ static void turn_asks(const qsf_turn *t, size_t n)
 #endif
 }
 
-size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
+static size_t turn_fill(qsf_turn *t, qsf_row *rows, size_t cap, bool measured)
 {
     size_t n = 0;
     if (!cap) return 0;
@@ -286,12 +330,14 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
     const size_t own = t->n_ids - t->n_fed, most = QSF_MIN(cap, t->n_batch);
     for (; n < most && n < own; n++)
         rows[n] = (qsf_row){ t->seq, t->ids[t->n_fed + n], n + 1 == own };
-    if (t->n_ids > t->state.n_prompt && !t->guessed) turn_guess(t);
+    if (turn_may_guess(t)) turn_guess(t, most - n, measured);
     t->n_guess = QSF_MIN(t->n_made, most - n);
     for (size_t i = 0; i < t->n_guess; i++) rows[n++] = (qsf_row){ t->seq, t->guess[i], true };
     turn_asks(t, n);
     return t->n_rows = n;
 }
+
+size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap) { return turn_fill(t, rows, cap, false); }
 
 /* The rows returned last are computed; returns how many of them asked for logits. */
 static size_t turn_rows_done(qsf_turn *t)
@@ -332,7 +378,9 @@ size_t qsf_turn_computed_elsewhere(qsf_turn *t, const float *logits)
 
 static qsf_status turn_batch(qsf_turn *t)
 {
-    qsf_status st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, t->n_batch));
+    const size_t n = turn_fill(t, t->rows, t->n_batch, !t->o.draft_fixed);
+    t->begun_ns = qsf_now(t->platform);
+    qsf_status st = qsf_batch_begin(t->context, t->rows, n);
     if (st == QSF_E_FULL && t->n_guess) {            /* other sequences may have taken the guesses' room */
         st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, t->n_rows - t->n_guess));
     }
@@ -356,6 +404,8 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
     }
     if (st) return turn_failed(t, st);
     t->stepping = false;
+    if (t->n_rows == 1 + t->n_guess)
+        qsf_draft_gain_pass(&t->gain, t->n_rows, qsf_now(t->platform) - t->begun_ns);
     qsf_turn_computed(t, 0);
     return QSF_OK;
 }
@@ -416,6 +466,7 @@ static void turn_behind(qsf_turn *t, int32_t id)
         t->state.n_right++;
         return;
     }
+    qsf_draft_gain_judge(&t->gain, t->n_guess, t->right);
     turn_forget(t);
     t->stage = TURN_ROWS;
 }

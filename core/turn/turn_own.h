@@ -3,6 +3,7 @@
 #ifndef QSF_TURN_OWN_H
 #define QSF_TURN_OWN_H
 
+#include "turn/draft_gain.h"
 #include "turn/sampler.h"
 
 typedef enum turn_stage {
@@ -79,6 +80,8 @@ struct qsf_turn {
     size_t        n_guess, right;       /* of them in this pass, and how many from the first on were picked */
     size_t        n_made;
     bool          guessed;              /* they are made */
+    qsf_draft_gain gain;                /* how many pay, if the turn computes alone */
+    uint64_t      begun_ns;             /* when its own batch began */
 
     turn_grammar  grammar;
     turn_reasoning reasoning;
@@ -97,7 +100,7 @@ struct qsf_turn {
     size_t        n_held, cap_text;
 };
 
-enum { TURN_VETOES = 64 };
+enum { TURN_VETOES = 64, TURN_TOGETHER = 32 };
 
 /* The logits of a row that asked, counted as t->first is. */
 static inline const float *qsf_turn_logits(const qsf_turn *t, size_t row)

@@ -80,7 +80,7 @@ class Answers(unittest.TestCase):
                                                         for draft in ((), ("--draft", 2), ("-c", 71))}
             self.assertEqual(len(outs), 1, how)
         said = run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft-model", MODEL,
-                   "-v").stderr
+                   "--draft", "7", "-v").stderr
         self.assertRegex(said, rb"(?s)draft .* MB more.*; \d+ of \d+ draft tokens accepted")
         other = pathlib.Path(WORK.name) / "other.gguf"
         other.write_bytes(pathlib.Path(MODEL).read_bytes().replace(b"the", b"eht"))

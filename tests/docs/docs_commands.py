@@ -197,6 +197,7 @@ BLOCKS = {
         ("tools/get-model.sh gemma3-270m-q4_k_m", "echo tiny.gguf"),
         ("smollm2=$(tools/get-model.sh smollm2-135m-q4_1)", "smollm2=tiny.gguf"),
     ),
+    ("docs/performance.md", "tests/bench/report.py"): Listed(PEERS),
     ("docs/performance.md", "build/release/qsf-bench qwen-4bit.qsf "): Run(
         ("qwen-4bit.qsf ", "qwen-4bit.qsf -r 1 -t 1 "),
         ("-d 128,4096", "-d 8,16"),
@@ -211,11 +212,9 @@ BLOCKS = {
         ("build/release/qsf-bench --kernels\n", ": all of it takes minutes\n"),
         ("--kernels --filter", "--kernels -r 1 -t 1 --buffer 16 --filter"),
     ),
-    (
-        "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
-        '--threads 2 --rounds 5',
-    ): Listed(PEERS),
+    ("docs/performance.md",
+     'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
+     '--threads 2 --rounds 5'): Listed(PEERS),
     ("docs/overhead.md", "ninja -C build/release schema_accept"): Listed("needs JSONSchemaBench"),
     ("docs/overhead.md", "tests/bench/around.py"): Listed("takes minutes, alone on a machine"),
     ("docs/performance.md", "tests/bench/busy.py"): Run(
@@ -232,11 +231,9 @@ BLOCKS = {
     ("docs/performance.md", "build/release/qsf-convert smollm2.qsf"): Run(
         ("--chunks 8", "--chunks 1"), ("--chunks 2", "--chunks 1"), first="ln -s smollm2-4bit.qsf smollm2.qsf"
     ),
-    (
-        "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
-        '--threads 2 --rounds 3',
-    ): Listed(PEERS),
+    ("docs/performance.md",
+     'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
+     '--threads 2 --rounds 3'): Listed(PEERS),
     # ---- docs/tracing.md
     ("docs/tracing.md", "qsf-run model.qsf"): Tried("tests/cli/cli_trace_test.py", "--trace"),
     ("docs/tracing.md", "qsf-run model.gguf"): Tried("tests/cli/cli_trace_test.py", "--record"),

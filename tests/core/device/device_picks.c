@@ -8,6 +8,7 @@
  * line a model. */
 #include "broken_device.h"
 #include "engine/step.h"
+#include "small_context.h"
 #include "turn/sampler_candidates.h"
 
 #include <math.h>
@@ -121,16 +122,10 @@ static int model(const char *path)
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *wrong = NULL;
     qsf_model_info info = { .size = sizeof info };
     qsf_model_options mo;
-    qsf_context_options o;
+    const qsf_context_options o = small_context(CONTEXT, 2, ROWS, MOST_ROWS);
     qsf_model *m = NULL;
     qsf_context *c = NULL;
     qsf_model_defaults(&mo);
-    qsf_context_defaults(&o);
-    o.n_ctx = CONTEXT;
-    o.n_batch = ROWS;
-    o.n_logits = MOST_ROWS;
-    o.n_seqs = 2;
-    o.n_threads = 1;
     if (qsf_model_open(path, &mo, &m, &why) || qsf_context_new(m, &o, &c, &why)) wrong = why.text;
     else if (qsf_context_use_device(c, &broken.list, 0, UINT32_MAX, 0)) wrong = qsf_last_error(c);
     if (!wrong) qsf_model_get_info(m, &info);

@@ -417,6 +417,7 @@ static void talk_answer(talk *t, const int32_t *prompt, size_t n, oracle *w, siz
     o.max_tokens = MOST;
     o.ignore_end = true;
     o.draft = w ? QSF_DRAFT_MOST : 0;
+    o.draft_fixed = true;
     o.guess = w ? oracle_guess : NULL;
     o.guess_user = w;
     qsf_sampler_free(t->sampler);
@@ -535,6 +536,7 @@ TEST(rows_that_were_lost_come_again_in_small_batches)
     o.max_tokens = MOST;
     o.ignore_end = true;
     o.draft = QSF_DRAFT_MOST;
+    o.draft_fixed = true;
     o.guess = oracle_guess;
     o.guess_user = &w;
     qsf_sampler_free(t.sampler);

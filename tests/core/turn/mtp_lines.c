@@ -4,18 +4,21 @@
  *     mtp_lines MODEL logits N IDS     the logits after the prompt, then those of N guesses
  *     mtp_lines MODEL turns DRAFT TEMPERATURE SEED MOST least|all IDS...
  *         answers to prompts that share a sequence, one after another: a line of tokens each,
- *         then how many guesses were made and right.  DRAFT 0: without the layer; least: the
- *         model's layers stream
+ *         then how many guesses were made and right, and a sum over them.  DRAFT 0: without the
+ *         layer; least: the model's layers stream
  *     mtp_lines MODEL measured ...     the same; times decide how many guesses are made
+ *     mtp_lines MODEL together ...     the same in one batch, each prompt in a sequence of its own;
+ *         a prompt that begins as the first one shares that one's positions
  *     mtp_lines MODEL errors OTHER     the messages of qsf_mtp_new
  *     mtp_lines MODEL faults IDS       whatever fails once, nothing leaks; prints how many calls
  *     IDS: numbers with commas */
 #include "fault_platform.h"
-#include "qsf.h"
+#include "qsf_schedule.h"
+#include "small_context.h"
 
 #include <stdio.h>
 
-enum { IDS = 512, N_CTX = 256, ROWS = 24 };
+enum { IDS = 512, N_CTX = 256, ROWS = 24, SEQS = 4 };
 
 typedef struct ids { int32_t at[IDS]; size_t n; } ids;
 
@@ -33,22 +36,20 @@ static ids ids_of(const char *text)
     return x;
 }
 
-/* The model, or its layer. */
-static qsf_status open_context(const qsf_platform *p, const char *path, bool mtp, bool streams, qsf_model **m,
+/* The model, or its layer; streams: in the least memory; several: SEQS sequences. */
+enum { MODEL, LAYER = 1, STREAMS = 2, SEVERAL = 4 };
+static qsf_status open_context(const qsf_platform *p, const char *path, int how, qsf_model **m,
                                qsf_context **c, qsf_error *err)
 {
+    const bool mtp = how & LAYER, streams = how & STREAMS;
+    const uint32_t n_seqs = how & SEVERAL ? SEQS : 1, n_logits = n_seqs * (1 + QSF_DRAFT_MOST);
     qsf_plan plan = { .size = sizeof plan };
     qsf_model_options mo;
-    qsf_context_options co;
+    /* a prompt takes several batches */
+    qsf_context_options co = small_context(N_CTX, n_seqs, mtp ? ROWS : n_seqs > 1 ? n_logits : 16, n_logits);
     qsf_model_defaults(&mo);
-    qsf_context_defaults(&co);
     mo.mtp = mtp;
     mo.platform = p;
-    co.n_ctx = N_CTX;
-    co.n_seqs = 1;
-    co.n_batch = mtp ? ROWS : 16;       /* a prompt takes several batches */
-    co.n_logits = 1 + QSF_DRAFT_MOST;
-    co.n_threads = 1;
     co.f32 = true;
     co.ram_budget = streams;
     qsf_status st = qsf_model_open(path, &mo, m, err);
@@ -98,6 +99,37 @@ static int run_logits(qsf_model *m, qsf_context *c, qsf_context *layer, size_t n
     return 0;
 }
 
+/* ---- guesses, and a sum over them that tells which they were ---- */
+
+static uint64_t guesses;
+
+static void note(const qsf_guess *g)
+{
+    uint64_t h = g->n;
+    for (size_t i = 0; i < g->found; i++) h = (h + (uint64_t)g->out[i] + 1) * 0x9e3779b97f4a7c15u;
+    if (g->found) guesses += h ^ h >> 32;
+}
+
+static void guess_many(qsf_guess *list, size_t n)
+{
+    qsf_mtp_guess_many(list, n);
+    for (size_t i = 0; i < n; i++) note(&list[i]);
+}
+
+static size_t guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
+{
+    qsf_guess one = { .user = user, .ids = ids, .n = n, .out = out, .cap = cap };
+    one.found = qsf_mtp_guess(user, ids, n, out, cap);
+    note(&one);
+    return one.found;
+}
+
+static void print_counts(uint64_t made, uint64_t right)
+{
+    printf("%llu %llu %llu\n", (unsigned long long)made, (unsigned long long)right,
+           (unsigned long long)guesses);
+}
+
 static int run_turn(qsf_turn *t, qsf_sampler *s, const qsf_turn_options *o, const ids *prompt)
 {
     qsf_turn_piece piece = { .size = sizeof piece };
@@ -118,6 +150,18 @@ static int run_turn(qsf_turn *t, qsf_sampler *s, const qsf_turn_options *o, cons
     return st || state.end == QSF_TURN_FAILED ? failed("turn", qsf_turn_error(t)->text) : 0;
 }
 
+/* DRAFT TEMPERATURE SEED MOST */
+static void read_options(char **args, qsf_turn_options *o, qsf_sampler_options *so)
+{
+    qsf_sampler_defaults(so);
+    qsf_turn_defaults(o);
+    o->draft = (uint32_t)atoi(args[0]);
+    so->temperature = (float)atof(args[1]);
+    so->seed = (uint64_t)atoi(args[2]);
+    o->max_tokens = atoi(args[3]);
+    o->ignore_end = true;
+}
+
 static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **args, int n, bool fixed)
 {
     qsf_sampler_options so;
@@ -127,15 +171,10 @@ static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **ar
     qsf_turn *turn = NULL;
     qsf_mtp *mtp = NULL;
     qsf_turn_state state = { .size = sizeof state };
-    qsf_sampler_defaults(&so);
-    qsf_turn_defaults(&o);
-    o.draft = (uint32_t)atoi(args[0]);
-    so.temperature = (float)atof(args[1]);
-    so.seed = (uint64_t)atoi(args[2]);
-    o.max_tokens = atoi(args[3]);
-    o.ignore_end = true;
+    read_options(args, &o, &so);
+    o.draft_fixed = fixed;
     if (o.draft && qsf_mtp_new(c, layer, fixed, &mtp, &err)) return failed("qsf_mtp_new", err.text);
-    if (o.draft) o.guess = qsf_mtp_guess, o.guess_user = qsf_mtp_user(mtp, 0);
+    if (o.draft) o.guess = guess, o.guess_user = qsf_mtp_user(mtp, 0);
     int code = qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err)
         ? failed("turn", err.text) : 0;
     for (int i = 5; i < n && !code; i++) {
@@ -143,10 +182,102 @@ static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **ar
         code = run_turn(turn, sampler, &o, &prompt);
         qsf_turn_get_state(turn, &state);
     }
-    printf("%llu %llu\n", (unsigned long long)state.n_guessed, (unsigned long long)state.n_right);
+    print_counts(state.n_guessed, state.n_right);
     if (mtp && *qsf_mtp_error(mtp)) code = failed("qsf_mtp_guess", qsf_mtp_error(mtp));
     qsf_turn_free(turn);
     qsf_sampler_free(sampler);
+    qsf_mtp_free(mtp);
+    return code;
+}
+
+/* ---- several sequences in a batch ---- */
+
+typedef struct one { ids prompt, said; qsf_turn *turn; qsf_sampler *sampler; bool over; } one;
+
+/* Takes the tokens that are there. */
+static int take(one *x)
+{
+    qsf_turn_piece piece = { .size = sizeof piece };
+    qsf_status st = QSF_OK;
+    while (!x->over && (st = qsf_turn_next(x->turn, &piece)) == QSF_OK) {
+        x->over = piece.end;
+        if (piece.token >= 0) x->said.at[x->said.n++] = piece.token;
+        if (piece.end == QSF_TURN_FAILED) return failed("turn", qsf_turn_error(x->turn)->text);
+    }
+    return st && st != QSF_PENDING ? failed("turn", "qsf_turn_next") : 0;
+}
+
+/* One batch of all; *rest: turns that are not over. */
+static int step_all(qsf_context *c, one *all, int n, uint32_t draft, int *rest)
+{
+    qsf_row rows[SEQS * (1 + QSF_DRAFT_MOST)];
+    qsf_turn *turns[SEQS] = { NULL };
+    size_t n_rows = 0, first = 0, made;
+    for (int i = 0; i < n; i++) turns[i] = all[i].turn;
+    (void)qsf_turns_guess(turns, (size_t)n, draft, &made);
+    for (int i = 0; i < n; i++)
+        if (!all[i].over) n_rows += qsf_turn_rows(turns[i], rows + n_rows, 1 + draft);
+    if (n_rows && qsf_compute(c, rows, n_rows)) return failed("model", qsf_last_error(c));
+    for (int i = 0; i < n; i++)
+        if (!all[i].over) first += qsf_turn_computed(turns[i], first);
+    *rest = 0;
+    for (int i = 0; i < n; i++) {
+        if (take(&all[i])) return 1;
+        *rest += !all[i].over;
+    }
+    return 0;
+}
+
+/* Begins a turn; once the first one's prompt is computed, others share its beginning. */
+static int begin_one(qsf_model *m, qsf_context *c, one *all, int i, const qsf_sampler_options *so,
+                     const qsf_turn_options *o)
+{
+    qsf_error err = { 0 };
+    one *x = &all[i];
+    const ids *p = &x->prompt;
+    size_t same = 0;
+    while (i && same + 1 < p->n && same < all->prompt.n && p->at[same] == all->prompt.at[same]) same++;
+    if (qsf_sampler_new(m, so, &x->sampler, &err) || qsf_turn_new(c, i, &x->turn, &err))
+        return failed("turn", err.text);
+    if (same && (qsf_seq_share(c, i, 0, (uint32_t)same) || qsf_turn_hold(x->turn, p->at, same)))
+        return failed("qsf_seq_share", qsf_last_error(c));
+    return qsf_turn_begin(x->turn, p->at, p->n, x->sampler, o) ? failed("begin", "qsf_turn_begin") : 0;
+}
+
+static int run_together(qsf_model *m, qsf_context *c, qsf_context *layer, char **args, int n)
+{
+    one all[SEQS] = { { .over = false } };
+    qsf_sampler_options so;
+    qsf_turn_options o;
+    qsf_error err = { 0 };
+    qsf_mtp *mtp = NULL;
+    uint64_t guessed = 0, right = 0;
+    int code = 0, begun = 0, rest = 0;
+    read_options(args, &o, &so);
+    if (o.draft && qsf_mtp_new(c, layer, true, &mtp, &err)) return failed("qsf_mtp_new", err.text);
+    if (mtp) o.guess_many = guess_many;
+    for (; begun < SEQS && begun + 5 < n && !code; begun++) {
+        all[begun].prompt = ids_of(args[begun + 5]);
+        o.guess_user = mtp ? qsf_mtp_user(mtp, begun) : NULL;
+        code = begin_one(m, c, all, begun, &so, &o);
+        /* the first one answers already when the others come */
+        for (int k = 0; !begun && k < 40 && !code; k++) code = step_all(c, all, 1, o.draft, &rest);
+    }
+    do {
+        if (!code) code = step_all(c, all, begun, o.draft, &rest);
+    } while (rest && !code);
+    for (int i = 0; i < begun; i++) {
+        qsf_turn_state state = { .size = sizeof state };
+        for (size_t k = 0; k < all[i].said.n; k++) printf("%s%d", k ? "," : "", (int)all[i].said.at[k]);
+        printf("\n");
+        if (all[i].turn) qsf_turn_get_state(all[i].turn, &state);
+        guessed += state.n_guessed;
+        right += state.n_right;
+        qsf_turn_free(all[i].turn);
+        qsf_sampler_free(all[i].sampler);
+    }
+    print_counts(guessed, right);
+    if (mtp && *qsf_mtp_error(mtp)) code = failed("qsf_mtp_guess_many", qsf_mtp_error(mtp));
     qsf_mtp_free(mtp);
     return code;
 }
@@ -160,17 +291,17 @@ static int run_errors(const char *path, const char *other)
     qsf_mtp *mtp = NULL;
     qsf_context_defaults(&co);
     co.n_seqs = 2;
-    int code = open_context(NULL, path, false, false, &m[0], &c[0], &err) ||
-        open_context(NULL, path, true, false, &m[1], &c[1], &err) ||
-        open_context(NULL, other, true, false, &m[2], &c[2], &err) || qsf_context_new(m[0], &co, &c[3], &err)
+    int code = open_context(NULL, path, MODEL, &m[0], &c[0], &err) ||
+        open_context(NULL, path, LAYER, &m[1], &c[1], &err) ||
+        open_context(NULL, other, LAYER, &m[2], &c[2], &err) || qsf_context_new(m[0], &co, &c[3], &err)
         ? failed("open", err.text) : 0;
-    const int pairs[4][2] = { { 0, 0 }, { 1, 1 }, { 0, 2 }, { 3, 1 } };
-    for (int i = 0; i < 4 && !code; i++) {
+    const int pairs[3][2] = { { 0, 0 }, { 1, 1 }, { 0, 2 } };
+    for (int i = 0; i < 3 && !code; i++) {
         if (!qsf_mtp_new(c[pairs[i][0]], c[pairs[i][1]], true, &mtp, &err) || mtp)
             code = failed("qsf_mtp_new", "no error");
         printf("%d %s\n", (int)err.status, err.text);
     }
-    if (!code && !qsf_mtp_new(c[0], c[1], true, &mtp, &err))
+    if (!code && !qsf_mtp_new(c[3], c[1], true, &mtp, &err))     /* the layer has one sequence of two */
         printf("%d\n", qsf_mtp_user(mtp, 0) && !qsf_mtp_user(mtp, 1) && !qsf_mtp_user(mtp, -1));
     qsf_mtp_free(mtp);
     qsf_mtp_free(NULL);
@@ -194,9 +325,10 @@ static int run_faulty(const qsf_platform *p, const char *path, const ids *prompt
     qsf_sampler_defaults(&so);
     so.temperature = 0;
     o.draft = 3;
+    o.draft_fixed = true;
     o.max_tokens = 6;
-    bool bad = open_context(p, path, false, false, &m, &c, &err) ||
-        open_context(p, path, true, false, &part, &layer, &err) || qsf_mtp_new(c, layer, true, &mtp, &err) ||
+    bool bad = open_context(p, path, MODEL, &m, &c, &err) ||
+        open_context(p, path, LAYER, &part, &layer, &err) || qsf_mtp_new(c, layer, true, &mtp, &err) ||
         qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err);
     if (!bad) {
         o.guess = qsf_mtp_guess;
@@ -236,17 +368,20 @@ int main(int argc, char **argv)
     qsf_error err = { 0 };
     qsf_model *m = NULL, *part = NULL;
     qsf_context *c = NULL, *layer = NULL;
-    const bool logits = argc == 5 && !strcmp(argv[2], "logits"), measured = !strcmp(argv[2], "measured");
-    if (!logits && (argc < 9 || (strcmp(argv[2], "turns") && !measured)))
+    const bool logits = argc == 5 && !strcmp(argv[2], "logits"), measured = !strcmp(argv[2], "measured"),
+        together = !strcmp(argv[2], "together");
+    if (!logits && (argc < 9 || (strcmp(argv[2], "turns") && !measured && !together)))
         return failed("mtp_lines", "see its source");
     const bool without = !logits && !strcmp(argv[3], "0");
-    const bool streams = !logits && !strcmp(argv[7], "least");
-    int code = open_context(NULL, argv[1], false, streams, &m, &c, &err) ||
-        (!without && open_context(NULL, argv[1], true, false, &part, &layer, &err))
+    const int streams = !logits && !strcmp(argv[7], "least") ? STREAMS : 0, several = together ? SEVERAL : 0;
+    int code = open_context(NULL, argv[1], MODEL | streams | several, &m, &c, &err) ||
+        (!without && open_context(NULL, argv[1], LAYER | several, &part, &layer, &err))
         ? failed("open", err.text) : 0;
     if (!code && logits) {
         const ids prompt = ids_of(argv[4]);
         code = run_logits(m, c, layer, (size_t)atoi(argv[3]), &prompt);
+    } else if (!code && together) {
+        code = run_together(m, c, layer, argv + 3, argc - 3);
     } else if (!code) {
         code = run_turns(m, c, layer, argv + 3, argc - 3, !measured);
     }

@@ -187,6 +187,7 @@ static void check_setting(scene *s, const struct setting *a)
     so.dry_multiplier = a->dry;
     o.logprobs = a->logprobs ? a->logprobs : -1;
     o.draft = (uint32_t)a->draft;
+    o.draft_fixed = true;
     o.min_tokens = a->min_tokens;
     o.ignore_end = !a->end;
     if (a->grammar)

@@ -158,6 +158,7 @@ TEST(a_full_context_ends_the_answer_and_is_no_failure)
     for (uint32_t draft = 0; draft <= QSF_DRAFT_MOST; draft += QSF_DRAFT_MOST) {
         qsf_turn_options o = options(-1);
         o.draft = draft;
+        o.draft_fixed = true;
         answer(&s, s.prompt, PROMPT, &o, &h);
         CHECK_EQ(h.end, QSF_TURN_FULL);
         CHECK_EQ(h.n, N_CTX - PROMPT + 1);

@@ -94,6 +94,7 @@ TEST(an_answer_is_of_the_grammar)
         CHECK(state(&s).n_forced > 5 && state(&s).n_tokens == plain.n);
         whole += plain.end == QSF_TURN_END_TOKEN;
         o.draft = 4;                                        /* guesses change no token */
+        o.draft_fixed = true;
         for (int way = 0; way < 2; way++) {
             o.guess = way ? wrong_guess : NULL;
             answer_quoted(&s, &o, &h);
@@ -254,6 +255,7 @@ TEST(an_approximate_head_computes_what_the_grammar_lets_through)
             qsf_turn_options o = options(60);
             o.grammar = g;
             o.draft = 3;
+            o.draft_fixed = true;
             if (!scene_sampler(&s, 0, 1)) return;
             answer(&s, s.prompt, PROMPT, &o, &h);
             CHECK(is_record(h.text, h.end == QSF_TURN_END_TOKEN));

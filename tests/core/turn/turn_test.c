@@ -122,6 +122,7 @@ TEST(cancelling_between_steps_leaves_what_is_computed)
     if (!scene_begin(&s)) return;
     qsf_turn_options o = options(8);
     o.draft = 3;
+    o.draft_fixed = true;
     answer(&s, s.prompt, PROMPT, &o, &all);
     for (int steps = 0; steps < 40; steps++) {
         int left = steps;
@@ -176,6 +177,7 @@ TEST(guesses_change_no_token)
             oracle w = { ids, PROMPT + plain.n, 0 };
             const uint64_t right = state(&s).n_right, made = state(&s).n_guessed;
             o.draft = draft;
+            o.draft_fixed = true;
             o.guess = oracle_guess;
             o.guess_user = &w;
             answer(&s, s.prompt, PROMPT, &o, &h);
@@ -286,6 +288,7 @@ TEST(turns_of_several_sequences_share_batches)
         answer(&s, prompts[i], lengths[i], &o, &plain[i]);
     }
     o.draft = 3;
+    o.draft_fixed = true;
     CHECK_EQ(qsf_seq_truncate(s.b.c, 0, 0), QSF_OK);
     memset(h, 0, sizeof h);
     for (int i = 0; i < TURNS; i++) {
@@ -364,6 +367,7 @@ TEST(what_is_no_turn_is_an_error)
     CHECK_EQ(qsf_turn_begin(s.turn, &bad, 1, s.sampler, NULL), QSF_E_ARGUMENT);
     qsf_turn_options o = options(1);
     o.draft = QSF_DRAFT_MOST + 1;
+    o.draft_fixed = true;
     CHECK_EQ(qsf_turn_begin(s.turn, s.prompt, 1, s.sampler, &o), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_turn_begin(s.turn, s.prompt, 1, s.sampler, NULL), QSF_OK);
     p.size = 0;

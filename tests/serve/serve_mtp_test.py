@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Guesses by a layer for multi-token prediction in qsf-serve: they change no answer.
+SPDX-License-Identifier: MIT
+
+    serve_mtp_test.py QSF_SERVE
+
+The models are tiny and self-made; their layer is mostly right.
+"""
+import contextlib
+import pathlib
+import subprocess
+import sys
+
+from serve_server import SLOW, TESTS, WORK, Server, together
+
+sys.path.insert(0, str(TESTS / "tools"))
+from mtp_models import families, write                                      # noqa: E402
+
+program = sys.argv[1]
+FOLDER = pathlib.Path(WORK.name)
+PROMPTS = ["abcd efg", "x", "The number of the beast", "abcd efg hij", "Zebra " * 12, "1 2 3"]
+SAMPLED = {"temperature": 0.9, "seed": 7, "max_tokens": 30, "ignore_eos": True, "logprobs": 2}
+
+
+@contextlib.contextmanager
+def served(path, *more):
+    s = Server(program, str(path), "--alias", "tiny", "--quiet", "--threads", "2", "--f32", *more)
+    try:
+        yield s
+    finally:
+        if s.process.poll() is None: s.end()
+
+
+def answers(s):
+    """Alone, at once, sampled, of one prompt, of a beam, under a grammar."""
+    one = [s.complete(p, 40) for p in PROMPTS]
+    assert together([lambda p=p: s.complete(p, 40) for p in PROMPTS]) == one
+    drawn = s.post("/v1/completions", prompt=PROMPTS[:3], n=2, **SAMPLED)["choices"]
+    beam = s.post("/v1/completions", prompt="abcd", max_tokens=8, beam_width=3, n=2)["choices"]
+    bound = s.post("/v1/completions", prompt="x", max_tokens=30, temperature=0,
+                   regex="[ab]{9,20}c")["choices"]
+    return one, drawn, beam, bound
+
+
+def accepted(s):
+    """Guesses are tried again now and then, however dear they seem."""
+    s.complete("abcd efg", 120)
+    return s.metric("drafts_accepted_total") > 0
+
+
+def check_family(path, *more):
+    with served(path, "--ctx-size", "1024", "--slots", "3", *more) as plain:
+        want = answers(plain)
+        assert plain.metric("drafts_total") == 0
+    with served(path, "--ctx-size", "1024", "--slots", "3", "--draft-mtp", *more) as s:
+        assert answers(s) == want, path.name
+        s.wait_for(lambda: accepted(s), 60 * SLOW)
+        assert s.metric("drafts_total") >= s.metric("drafts_accepted_total")
+        assert answers(s) == want, path.name                    # in cached sequences, with what was learnt
+        check_timings(s)
+
+
+def check_timings(s):
+    """Of an answer with guesses, as llama-server has them; the counts are those of the metrics."""
+    before = s.metrics("drafts_total", "drafts_accepted_total")
+    seen = [0, 0]
+    while not seen[0]:                                          # a guess is tried at least every 33 steps
+        t = s.post("/completion", prompt="abcd efg", n_predict=80, temperature=0, ignore_eos=True)["timings"]
+        assert ("draft_n" in t) == ("draft_n_accepted" in t), t
+        seen[0] += t.get("draft_n", 0)
+        seen[1] += t.get("draft_n_accepted", 0)
+    after = s.metrics("drafts_total", "drafts_accepted_total")
+    assert seen == [after[k] - before[k] for k in before] and seen[0], (seen, before, after)
+
+
+def check_pauses(path):
+    """Answers that lose their sequence to others, and get it again."""
+    with served(path, "--ctx-size", "1024", "--slots", "6") as plain:
+        want = [plain.complete(p[:12], 120) for p in PROMPTS]
+    with served(path, "--ctx-size", "256", "--slots", "6", "--cache-sequences", "2", "--draft-mtp") as s:
+        for _ in range(2):
+            got = s.post("/v1/completions", prompt=[p[:12] for p in PROMPTS], max_tokens=120, temperature=0,
+                         ignore_eos=True)["choices"]
+            assert [c["text"] for c in got] == want
+        assert s.metric("preempted_total") > 0
+        embedded = s.post("/v1/embeddings", input=["abc", "defg"])["data"]
+        texts = together([lambda: s.complete(PROMPTS[0], 120),
+                          lambda: s.post("/v1/embeddings", input=["abc", "defg"])["data"]])
+        assert texts == [want[0], embedded]
+
+
+def check_errors(path):
+    def refused(*more):
+        r = subprocess.run([program, *map(str, more), "--port", "0", "--draft-mtp"], capture_output=True,
+                           text=True, timeout=60 * SLOW)
+        assert r.returncode, r.stderr
+        return r.stderr
+    assert "has no layer for multi-token prediction" in refused(write(FOLDER, "llama"))
+    assert "needs at least" in refused(path, "--ram-budget", "1")
+    with served(path, "--draft-mtp", "--draft", "0") as s:      # off
+        s.complete("abcd efg", 40)
+        assert s.metric("drafts_total") == 0
+
+
+for name, more in families():
+    if name not in ("glm4moe", "qwen35-nextn", "deepseek2"): continue
+    check_family(write(FOLDER, name, near=0.003, **more))
+near = FOLDER / "glm4moe-near.gguf"
+check_family(near, "--ram-budget", "40")
+check_pauses(near)
+check_errors(near)
+print("ok")
