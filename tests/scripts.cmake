@@ -34,6 +34,9 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(cli_peft_test 600 cli/cli_peft_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
     qsf_script(cli_share_test 300 cli/cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
 endif()
+if(NOT WASI AND NOT WIN32 AND NOT QSF_STATIC)       # which need the system's libcurl
+    qsf_script(hub_test 300 hub/hub_test.py $<TARGET_FILE:qsf-run>)        # and the programs next to it
+endif()
 qsf_script(cli_chat_test 600 cli/cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 cli/terminal_test.py $<TARGET_FILE:qsf-run>)
@@ -228,7 +231,7 @@ qsf_ranks(mpi_test mpi_ends_test mpi_second_test serve_ranks_ends_test)
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
     AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
     set(targets qsf_objects qsf_flat_objects qsf_convert_objects qsf_tools)
-    foreach(target IN ITEMS qsf_server qsf_parity_parts qsf-mpi)
+    foreach(target IN ITEMS qsf_hub qsf_server qsf_parity_parts qsf-mpi)
         if(TARGET ${target})
             list(APPEND targets ${target})
         endif()

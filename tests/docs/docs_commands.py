@@ -146,6 +146,7 @@ BLOCKS = {
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),
     ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
+    ("docs/hub.md", "qsf-run -hf OWNER/REPO"): Tried("tests/hub/hub_test.py", "-hf", "@refs/pr/1"),
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
     ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli/cli_lora_test.py", "--lora"),
     ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/core/engine/lora_test.c", "qsf_adapter_load"),
@@ -178,8 +179,7 @@ BLOCKS = {
         "core/base/pool_rest.c",
         "When other programs compete for the processors, a thread that shares one with them"
     ),
-    ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
-        "core/engine/step.c", "token %d; the vocabulary has %u"),
+    ("CONTRIBUTING.md", "if (rows[i].token"): Tried("core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
         "core/layers/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),

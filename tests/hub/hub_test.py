@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+"""Models by name in the native programs, from a server that answers as Hugging Face's hub does.
+SPDX-License-Identifier: MIT
+
+    hub_test.py QSF_RUN [TEST...]
+
+Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
+"""
+import json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, threading, unittest, unittest.mock
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+from cli_case import MODEL, QSF_RUN
+from hub_server import COMMITS, TOKEN, HubServer, sha256
+
+SMALL = pathlib.Path(MODEL).read_bytes()
+TEXT = b"# a model\n"
+# What follows a GGUF file's data is not read: files of other sizes, and sums.
+REPOS = {
+    "owner/tiny-GGUF": {"README.md": TEXT, "tiny-F16.gguf": SMALL + b"F" * 64000,
+                        "tiny-Q4_K_M.gguf": SMALL + b"4" * 32, "sub folder/tiny-Q2_K.gguf": SMALL,
+                        "mmproj-Q4_K_M.gguf": TEXT},
+    "private/tiny": {"tiny-q8_0.gguf": SMALL},
+    "gated/tiny": {"tiny-q8_0.gguf": SMALL},
+    "owner/weights": {"model.safetensors": TEXT},
+}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.home = pathlib.Path(work.name)
+        self.hub = self.home / "hub"
+
+    def env(self, server, **more):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QSF_", "HF_", "XDG_", "HUGGING"))
+                and not k.lower().endswith("_proxy")}
+        return {**kept, "HF_HOME": str(self.home), "HF_ENDPOINT": getattr(server, "url", server),
+                "QSF_THREADS": "1", **more}
+
+    def run_model(self, server, *args, **env):
+        return subprocess.run([QSF_RUN, *map(str, args), "-n", "2", "--raw", "--json", "-p", "Hi"],
+                              capture_output=True, env=self.env(server, **env), timeout=120)
+
+    def good(self, server, *args, **env):
+        r = self.run_model(server, *args, **env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(r.stdout)
+        return r.stderr.decode()
+
+    def bad(self, server, *args, code=5, **env):
+        r = self.run_model(server, *args, **env)
+        self.assertEqual(r.returncode, code, r.stderr)
+        self.assertNotIn(TOKEN.encode(), r.stderr)
+        return r.stderr.decode()
+
+    def snapshot(self, repo, path, revision="main"):
+        return self.hub / f"models--{repo.replace('/', '--')}" / "snapshots" / COMMITS[revision] / path
+
+
+class Names(Case):
+    def test_a_name_is_downloaded_once_and_answers(self):
+        with HubServer(REPOS) as server:
+            said = self.good(server, "-hf", "owner/tiny-GGUF")
+            self.assertIn("downloading owner/tiny-GGUF/tiny-Q4_K_M.gguf", said)
+            link = self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf")
+            repo = self.hub / "models--owner--tiny-GGUF"
+            data = REPOS["owner/tiny-GGUF"]["tiny-Q4_K_M.gguf"]
+            self.assertEqual(os.readlink(link), f"../../blobs/{sha256(data)}")
+            self.assertEqual(link.read_bytes(), data)
+            self.assertEqual((repo / "refs" / "main").read_text(), COMMITS["main"])
+            self.assertEqual([p.name for p in (repo / "blobs").iterdir()], [sha256(data)])
+            self.assertEqual(len(server.of("files")), 1)
+            self.assertNotIn("downloading", self.good(server, "-m", "hf:owner/tiny-GGUF"))
+            self.assertEqual(len(server.of("files")), 1)
+
+    def test_parts_of_names(self):
+        names = {
+            "hf:owner/tiny-GGUF:f16": ("tiny-F16.gguf", "main"),
+            "hf://owner/tiny-GGUF/sub folder/tiny-Q2_K.gguf": ("sub folder/tiny-Q2_K.gguf", "main"),
+            "hf:owner/tiny-GGUF/tiny-F16.gguf@refs/pr/1": ("tiny-F16.gguf", "refs/pr/1"),
+            "hf:owner/tiny-GGUF@v2:Q4_K_M": ("tiny-Q4_K_M.gguf", "v2"),
+        }
+        with HubServer(REPOS, page=2) as server:
+            for name, (path, revision) in names.items():
+                self.good(server, name)
+                link = self.snapshot("owner/tiny-GGUF", path, revision)
+                self.assertEqual(link.read_bytes(), REPOS["owner/tiny-GGUF"][path], name)
+            repo = self.hub / "models--owner--tiny-GGUF"
+            self.assertEqual((repo / "refs/refs/pr/1").read_text(), COMMITS["refs/pr/1"])
+
+
+class Choice(Case):
+    def test_what_is_not_there_is_an_error_that_lists_what_is(self):
+        errors = {
+            "hf:owner/tiny-GGUF:Q5_K_M": r"tiny-GGUF has no model in Q5_K_M; it has F16 \(\d+ MB\), Q4_K_M \(1 MB\)",
+            "hf:owner/tiny-GGUF/none.gguf": r"no file none.gguf; it has tiny-F16.gguf \(\d+ MB\), tiny-Q4_K_M.gguf",
+            "hf:owner/weights": r"no GGUF or QSF file among its 1; .*qsf-convert",
+            "hf:owner/tiny-GGUF@v9": "404.*Invalid rev id",
+        }
+        with HubServer(REPOS) as server:
+            for name, words in errors.items():
+                self.assertRegex(self.bad(server, name), words)
+
+    def test_a_smaller_one_if_the_budget_is_smaller(self):
+        repo = {"a-Q4_K_M.gguf": SMALL + b"4" * 40_000_000, "a-Q3_K_S.gguf": SMALL}
+        with HubServer({"owner/big": repo}) as server:
+            self.good(server, "-hf", "owner/big", "--ram-budget", "40")
+            self.assertTrue(self.snapshot("owner/big", "a-Q3_K_S.gguf").is_file())
+
+    def test_the_parts_of_a_split_model_are_downloaded(self):
+        work = self.home / "split"
+        work.mkdir()
+        parts = split_model(work)
+        repo = {f"q8/{p.name}": p.read_bytes() for p in parts}
+        with HubServer({"owner/split": repo}) as server:
+            said = self.good(server, "-hf", "owner/split")
+            self.assertIn(f"part {len(parts)} of {len(parts)}", said)
+            server.close()
+            self.good(server, "-hf", "owner/split", "--offline")
+            for p in parts[1:]:
+                self.snapshot("owner/split", f"q8/{p.name}").unlink()
+            self.bad(server, "-hf", "owner/split", "--offline")
+
+
+class Refusals(Case):
+    def test_they_say_what_where_and_what_to_do(self):
+        with HubServer(REPOS) as server:
+            self.assertRegex(self.bad(server, "-hf", "private/tiny"),
+                             r"api/models/private/tiny.*401.*not found.*HF_TOKEN")
+            self.assertRegex(self.bad(server, "-hf", "private/tiny", HF_TOKEN="hf_wrong"),
+                             r"401.*Invalid credentials: Bearer \*\*\*")
+            self.assertRegex(self.bad(server, "-hf", "gated/tiny", HF_TOKEN=TOKEN),
+                             f"403.*restricted.*accept its conditions at {server.url}/gated/tiny")
+            self.good(server, "-hf", "private/tiny", HF_TOKEN=TOKEN)
+
+    def test_the_token_is_the_hubs_alone(self):
+        (self.home / "token").write_text(TOKEN + "\n")
+        with HubServer(REPOS) as server:
+            self.good(server, "-hf", "private/tiny")
+            self.assertEqual({a["authorization"] for a in server.of("hub")}, {f"Bearer {TOKEN}"})
+            self.assertEqual({a["authorization"] for a in server.of("files")}, {None})
+
+    def test_a_hub_that_asks_to_wait_is_waited_for(self):
+        n = []
+
+        def spoil(request, where):
+            n.append(where)
+            if len(n) < 3:
+                request.answer(429, b"slowly", {"Retry-After": "0.05"})
+            return len(n) < 3
+        with HubServer(REPOS, spoil) as server:
+            self.good(server, "-hf", "owner/tiny-GGUF")
+        with HubServer(REPOS, lambda r, _: r.answer(429, b"", {"Retry-After": "3600"}) or True) as server:
+            self.assertRegex(self.bad(server, "hf:owner/weights"), "429, and asks to wait 3600 s")
+
+    def test_a_server_that_is_no_hub(self):
+        page = lambda r, _: r.answer(200, b"<html>hello</html>", {"Content-Type": "text/html"}) or True
+        with HubServer(REPOS, page) as server:
+            self.assertIn("is that a hub's address?", self.bad(server, "-hf", "owner/weights"))
+        self.assertIn("http(s) address", self.bad("ftp://x", "-hf", "a/b", code=2))
+        self.assertIn("libcurl, which cannot be loaded", self.bad("http://127.0.0.1:9", "-hf", "a/b", code=3,
+                                                                  QSF_CURL_LIB="/none/libcurl.so"))
+        self.assertIn("is not the name of a model", self.bad("http://127.0.0.1:9", "-hf", "a", code=2))
+
+    def test_names_from_a_hub_stay_within_its_folder(self):
+        bad = {"../x-Q4_K_M.gguf": SMALL, "a/../../y-Q4_K_M.gguf": SMALL, "/z-Q4_K_M.gguf": SMALL}
+        with HubServer({"owner/bad": bad}) as server:
+            self.assertIn("no GGUF", self.bad(server, "-hf", "owner/bad"))
+        for header, value in (("X-Linked-ETag", '"../../../evil"'), ("X-Repo-Commit", "../" * 13 + "x")):
+            about = {"X-Repo-Commit": "1" * 40, "X-Linked-ETag": '"abc"', "X-Linked-Size": 5, header: value}
+            spoil = lambda r, _: "/resolve/" in r.path and (r.answer(200, b"", about) or True)
+            with HubServer(REPOS, spoil) as server:
+                self.assertIn(f"has no {header.replace('Linked-', '')[-4:]}"[:6],
+                              self.bad(server, "-hf", "owner/tiny-GGUF"))
+        self.assertEqual([p for p in self.home.rglob("*evil*")], [])
+
+
+class Downloads(Case):
+    LARGE = SMALL + bytes(range(256)) * 4096
+    REPO = {"owner/big": {"big-Q4_0.gguf": LARGE}}
+
+    def cut(self, at):
+        """The first answers are cut after so many bytes."""
+        def spoil(request, where):
+            if where != "files" or not at:
+                return False
+            first = int(re.search(r"\d+", request.headers["Range"] or "0")[0])
+            request.send_response(206 if first else 200)
+            request.send_header("Content-Length", str(len(self.LARGE) - first))
+            if first:
+                request.send_header("Content-Range", f"bytes {first}-{len(self.LARGE) - 1}/{len(self.LARGE)}")
+            request.end_headers()
+            request.wfile.write(self.LARGE[first:first + at.pop(0)])
+            request.wfile.flush()
+            request.close_connection = True
+            return True
+        return spoil
+
+    def blob(self):
+        return self.hub / "models--owner--big" / "blobs" / sha256(self.LARGE)
+
+    def test_what_is_cut_short_is_resumed_by_a_new_redirection(self):
+        with HubServer(self.REPO, self.cut([100_000] * 3)) as server:
+            self.good(server, "-hf", "owner/big")
+            self.assertEqual([a["range"] for a in server.of("files")],
+                             [None, *(f"bytes={n}00000-" for n in (1, 2, 3))])
+            self.assertEqual(len(server.signed), 5)
+            self.assertEqual(self.blob().read_bytes(), self.LARGE)
+
+    def test_an_interrupted_download_is_resumed_by_the_next_run(self):
+        with HubServer(self.REPO, self.cut([100_000, 0, 0, 0, 0])) as server:
+            said = self.bad(server, "-hf", "owner/big")
+            self.assertRegex(said, r"ended at 100000 of \d+ bytes; what came is kept|ended early")
+            part = self.blob().with_name(self.blob().name + ".incomplete")
+            self.assertEqual(part.read_bytes(), self.LARGE[:100_000])
+            self.assertFalse(self.snapshot("owner/big", "big-Q4_0.gguf").exists())
+            self.bad(server, "-hf", "owner/big", "--offline")
+            self.assertIn("0.1 MB of it are here", self.good(server, "-hf", "owner/big"))
+            self.assertEqual(server.of("files")[-1]["range"], "bytes=100000-")
+            self.assertFalse(part.exists())
+
+    def test_a_server_without_ranges_sends_it_again(self):
+        with HubServer(self.REPO, self.cut([100_000]), ranges=False) as server:
+            self.good(server, "-hf", "owner/big")
+            self.assertEqual(self.blob().read_bytes(), self.LARGE)
+
+    def test_what_differs_is_not_kept(self):
+        for damage in (lambda data: data[:-1] + b"?", lambda data: data + b"more", lambda data: data[:-5]):
+            with HubServer(self.REPO, sent=damage) as server:
+                self.assertRegex(self.bad(server, "-hf", "owner/big", code=3),
+                                 "SHA-256|bytes are offered, and the hub has")
+            self.assertFalse(self.blob().exists())
+        self.blob().with_name(self.blob().name + ".incomplete").write_bytes(b"x" * 1000)
+        with HubServer(self.REPO) as server:
+            self.assertIn("SHA-256", self.bad(server, "-hf", "owner/big", code=3))
+            self.good(server, "-hf", "owner/big")
+
+    def test_a_silent_server_is_left(self):
+        done = threading.Event()
+
+        def spoil(request, where):
+            if where != "files":
+                return False
+            request.send_response(200)
+            request.send_header("Content-Length", str(len(self.LARGE)))
+            request.end_headers()
+            request.wfile.write(self.LARGE[:1000])
+            request.wfile.flush()
+            done.wait()
+            return True
+        with HubServer(self.REPO, spoil) as server:
+            r = subprocess.Popen([QSF_RUN, "-hf", "owner/big"], env=self.env(server), stderr=subprocess.PIPE)
+            self.addCleanup(r.stderr.close)
+            while not server.of("files"):
+                pass
+            r.send_signal(signal.SIGINT)
+            self.assertEqual(r.wait(), 130)
+            done.set()
+
+    def test_a_disk_that_is_full(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+        with HubServer(self.REPO) as server:
+            r = subprocess.run([QSF_RUN, "-hf", "owner/big", "-p", "Hi"], capture_output=True,
+                               env=self.env(server), preexec_fn=limit)
+            self.assertEqual(r.returncode, 5)
+            self.assertRegex(r.stderr.decode(), r"cannot be written: .*MB are missing; free some space.*HF_HOME")
+            self.good(server, "-hf", "owner/big")
+
+    def test_one_process_downloads_and_the_others_wait(self):
+        go = threading.Event()
+
+        def spoil(request, where):
+            if where == "files":
+                go.wait()
+            return False
+        with HubServer(self.REPO, spoil) as server:
+            args = [QSF_RUN, "-hf", "owner/big", "-n", "1", "--raw", "-p", "Hi"]
+            first = subprocess.Popen(args, env=self.env(server), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+            while not server.of("files"):
+                pass
+            second = subprocess.Popen(args, env=self.env(server), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.assertIn(b"another process is downloading it", second.stderr.readline())
+            go.set()
+            for process in (first, second):
+                process.communicate()
+                self.assertEqual(process.returncode, 0)
+            self.assertEqual(len(server.of("files")), 1)
+
+
+class Offline(Case):
+    def test_the_cache_answers_if_the_hub_is_away(self):
+        with HubServer(REPOS) as server:
+            self.good(server, "-hf", "owner/tiny-GGUF:F16")
+        for name in ("owner/tiny-GGUF", "owner/tiny-GGUF:f16", "owner/tiny-GGUF/tiny-F16.gguf"):
+            self.assertIn("the cached model is used", self.good(server, "-hf", name))
+            self.assertEqual(self.good(server, "-hf", name, "--offline"), "")
+            self.assertEqual(self.good(server, "-hf", name, HF_HUB_OFFLINE="1"), "")
+        commit = COMMITS["main"]
+        self.assertEqual(self.good(server, f"hf:owner/tiny-GGUF/tiny-F16.gguf@{commit}"), "")
+        self.assertIn("no connection", self.bad(server, "-hf", "owner/tiny-GGUF:Q2_K"))
+        self.assertRegex(self.bad(server, "-hf", "owner/tiny-GGUF:Q2_K", "--offline"),
+                         "tiny-GGUF:Q2_K is not in the cache.*--offline")
+
+    def test_a_commit_that_moves_is_followed(self):
+        repos = {"owner/a": {"a.gguf": SMALL}}
+        with HubServer(repos) as server:
+            self.good(server, "-hf", "owner/a")
+            repos["owner/a"] = {"a.gguf": SMALL + b"2"}
+            with unittest.mock.patch.dict(COMMITS, main="4" * 40):
+                self.good(server, "-hf", "owner/a")
+                self.assertEqual(self.snapshot("owner/a", "a.gguf").read_bytes(), SMALL + b"2")
+                self.assertEqual((self.hub / "models--owner--a/refs/main").read_text(), "4" * 40)
+
+
+class HuggingFace(Case):
+    """The package itself, with the same server and the same cache."""
+
+    def python(self, server, code, **env):
+        r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           env=self.env(server, HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1", **env))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout.strip()
+
+    def test_each_finds_what_the_other_has_downloaded(self):
+        get = "from huggingface_hub import hf_hub_download as d; print(d('owner/tiny-GGUF', 'tiny-{}.gguf'))"
+        with HubServer(REPOS) as server:
+            self.good(server, "-hf", "owner/tiny-GGUF")
+            path = self.python(server, get.format("Q4_K_M"))
+            self.assertEqual(path, str(self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf")))
+            self.assertEqual(len(server.of("files")), 1)
+            self.python(server, get.format("F16"))
+            n = len(server.of("files"))
+            self.assertNotIn("downloading", self.good(server, "-hf", "owner/tiny-GGUF:F16"))
+            self.assertEqual(len(server.of("files")), n)
+        self.assertEqual(self.python(server, get.format("Q4_K_M"), HF_HUB_OFFLINE="1"), path)
+        scan = ("from huggingface_hub import scan_cache_dir as s; c = s(); print(c.warnings, [(r.repo_id, r.nb_files,"
+                " r.size_on_disk) for r in c.repos])")
+        size = sum(len(REPOS["owner/tiny-GGUF"][f"tiny-{q}.gguf"]) for q in ("F16", "Q4_K_M"))
+        self.assertEqual(self.python(server, scan), f"[] [('owner/tiny-GGUF', 2, {size})]")
+
+
+class Programs(Case):
+    """The other programs that take a model."""
+
+    def test_bench(self):
+        bench = str(pathlib.Path(QSF_RUN).with_name("qsf-bench"))
+        with HubServer(REPOS) as server:
+            r = subprocess.run([bench, "-hf", "owner/tiny-GGUF:Q2_K", "-m", "hf:owner/tiny-GGUF", "-p", "8",
+                                "-n", "0", "-t", "1", "-r", "1", "--csv"], capture_output=True, text=True,
+                               env=self.env(server))
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertRegex(r.stdout, r"tiny-Q4_K_M.gguf[^$]*tiny-Q2_K.gguf")
+
+    @unittest.skipUnless(pathlib.Path(QSF_RUN).with_name("qsf-serve").exists(), "this build has no server")
+    def test_serve(self):
+        serve = str(pathlib.Path(QSF_RUN).with_name("qsf-serve"))
+        with HubServer(REPOS) as server:
+            r = subprocess.Popen([serve, "-hf", "owner/tiny-GGUF", "-m", "small=hf:owner/tiny-GGUF:Q2_K",
+                                  "--port", "0"], stderr=subprocess.PIPE, text=True, env=self.env(server))
+            try:
+                said = ""
+                while "http://" not in said:
+                    line = r.stderr.readline()
+                    self.assertTrue(line, said)
+                    said += line if "downloading" not in line else ""
+                url = re.search(r"http://[\d.]+:\d+", said)[0]
+                with urllib.request.urlopen(f"{url}/v1/models") as answer:
+                    names = [m["id"] for m in json.load(answer)["data"]]
+                self.assertEqual(names, ["small", "tiny-Q4_K_M"])
+            finally:
+                r.terminate()
+                r.communicate()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)
