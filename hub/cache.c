@@ -56,6 +56,15 @@ bool hub_cache_folder(char out[HUB_PATH])
     return own ? path_put(out, own, "") : hf_home(out, "/hub");
 }
 
+bool hub_cache_other(char out[HUB_PATH])
+{
+    const char *own = cache_variable("QSF_CACHE"), *xdg = cache_variable("XDG_CACHE_HOME");
+    if (!xdg) xdg = cache_variable("LOCALAPPDATA");
+    if (own) return path_put(out, own, "/files");
+    if (xdg) return path_put(out, xdg, "/qsf/files");
+    return home_folder() && path_put(out, home_folder(), "/.cache/qsf/files");
+}
+
 static bool token_valid(const char *text)
 {
     for (const char *p = text; *p; p++)

@@ -19,6 +19,8 @@ enum { HUB_PATH = 1536 };
 /* The folder: HF_HUB_CACHE, else hub/ in HF_HOME, XDG_CACHE_HOME/huggingface or
  * ~/.cache/huggingface. */
 bool hub_cache_folder(char out[HUB_PATH]);
+/* That of files from other addresses: QSF_CACHE/files, as the npm package has QSF_CACHE/urls. */
+bool hub_cache_other(char out[HUB_PATH]);
 /* The token: HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; false: no token. */
 bool hub_token(char *out, size_t cap);
 /* HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is 1, ON, YES or TRUE. */

@@ -3,58 +3,19 @@
  * SPDX-License-Identifier: MIT */
 #include "hub.h"
 
+#include "address.h"
 #include "blob.h"
 #include "store.h"
-#include "hub_own.h"
 #include "text/json.h"
+#include "url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HUB "https://huggingface.co"
 enum { LIST_BYTES = 64 << 20, MOST_LISTED = 20000 };
 
-/* ---- the hub's address ---- */
-
-static bool scheme(const char *text, const char *name)
-{
-    size_t n = 0;
-    while (name[n] && (text[n] | 32) == name[n]) n++;
-    return !name[n];
-}
-
-bool hub_is_url(const char *text) { return scheme(text, "http://") || scheme(text, "https://"); }
 bool hub_is_name(const char *text) { return hub_name_begins(text) || hub_is_url(text); }
-
-qsf_status hub_address(const hub_options *o, char out[HUB_PATH], qsf_error *err)
-{
-    const char *from[] = { o->address, getenv("QSF_HUB"), getenv("HF_ENDPOINT"), HUB }, *given = NULL;
-    for (int i = 0; i < 4 && !(given && *given); i++) given = from[i];
-    const char *host = strstr(given, "://");
-    if (!hub_is_url(given) || memchr(host + 3, '@', strcspn(host + 3, "/")) || strpbrk(given, "?#")
-        || strlen(given) >= 400)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the hub's address (--hub, QSF_HUB or HF_ENDPOINT) must be an "
-                        "http(s) address without a user name, as " HUB);
-    snprintf(out, HUB_PATH, "%s", given);
-    for (size_t n = strlen(out); n && out[n - 1] == '/'; ) out[--n] = 0;
-    return QSF_OK;
-}
-
-/* text, escaped for a path of an address; slashes stay if keep_slash. */
-static bool url_put(char *out, size_t cap, const char *text, bool keep_slash)
-{
-    size_t n = strlen(out);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        const bool plain = (*p >= '0' && *p <= '9') || (*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z')
-            || strchr("-_.~", *p) || (*p == '/' && keep_slash);
-        if (n + 4 > cap) return false;
-        if (plain) out[n++] = (char)*p;
-        else n += (size_t)snprintf(out + n, cap - n, "%%%02X", *p);
-    }
-    out[n] = 0;
-    return true;
-}
 
 /* ---- a search ---- */
 
@@ -161,7 +122,7 @@ static qsf_status list_files(search *s, bool *away, qsf_error *err)
     hub_answer a = { 0 };
     char url[2048] = "";
     snprintf(url, sizeof url, "%s/api/models/%s/tree/", s->base, s->name.repo);
-    bool fits = url_put(url, sizeof url - 32, s->name.revision, false);
+    bool fits = hub_url_put(url, sizeof url - 32, s->name.revision, false);
     strcat(url, "?recursive=true");
     qsf_status st = fits ? QSF_OK : qsf_fail(err, QSF_E_ARGUMENT, "%s: the name is too long", s->where);
     while (!st && *url) {
@@ -277,9 +238,9 @@ static qsf_status get_file(search *s, const char *path, unsigned part, unsigned 
     hub_answer a;
     snprintf(url, sizeof url, "%s/%s/resolve/", s->base, s->name.repo);
     snprintf(name, sizeof name, "%s/%s", s->name.repo, path);
-    bool fits = url_put(url, sizeof url - 1, s->name.revision, false);
+    bool fits = hub_url_put(url, sizeof url - 1, s->name.revision, false);
     strcat(url, "/");
-    fits = fits && url_put(url, sizeof url, path, true);
+    fits = fits && hub_url_put(url, sizeof url, path, true);
     if (!fits) return qsf_fail(err, QSF_E_ARGUMENT, "%s: the name is too long", name);
     qsf_status st = search_head(s, url, &a, err);
     if (st) return st;
@@ -365,8 +326,7 @@ static bool is_fixed(search *s, char **path)
 static qsf_status search_run(search *s, char **path, qsf_error *err)
 {
     bool away = false;
-    qsf_status st = hub_address(s->o, s->base, err);
-    if (st) return st;
+    qsf_status st;
     snprintf(s->where, sizeof s->where, "%s%s%s", s->name.repo, strcmp(s->name.revision, "main") ? "@" : "",
              strcmp(s->name.revision, "main") ? s->name.revision : "");
     snprintf(s->page, sizeof s->page, "%.400s/%s", s->base, s->name.repo);
@@ -385,8 +345,11 @@ qsf_status hub_find(const hub_options *o, const char *name, char **path, qsf_err
     *path = NULL;
     if (!s) return no_memory(err);
     s->o = o;
-    qsf_status st = hub_name_read(name, &s->name, err);
-    if (!st) st = search_run(s, path, err);
+    qsf_status st = hub_address(o, s->base, err);
+    const bool other = !st && hub_is_url(name) && !hub_url_name(name, s->base, &s->name);
+    if (other) st = hub_url_find(o, name, path, err);
+    else if (!st && !hub_is_url(name)) st = hub_name_read(name, &s->name, err);
+    if (!st && !other) st = search_run(s, path, err);
     search_free(s);
     free(s);
     return st;

@@ -326,6 +326,40 @@ class Offline(Case):
                 self.assertEqual((self.hub / "models--owner--a/refs/main").read_text(), "4" * 40)
 
 
+class Addresses(Case):
+    def test_those_of_a_hub_are_names(self):
+        with HubServer(REPOS) as server:
+            for path in ("sub%20folder/tiny-Q2_K.gguf", "tiny-F16.gguf?download=true"):
+                self.good(server, f"{server.url}/owner/tiny-GGUF/resolve/refs%2Fpr%2F1/{path}")
+            self.good(server, f"{server.url}/owner/tiny-GGUF/blob/v2/tiny-F16.gguf")
+            self.good(server, "https://huggingface.co/owner/tiny-GGUF")
+        self.assertTrue(self.snapshot("owner/tiny-GGUF", "sub folder/tiny-Q2_K.gguf", "refs/pr/1").is_file())
+        self.assertTrue(self.snapshot("owner/tiny-GGUF", "tiny-F16.gguf", "v2").is_file())
+        self.assertTrue(self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf").is_file())
+
+    def test_others_have_a_cache_of_their_own(self):
+        hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "QSF_CACHE": str(self.home / "own"), "HF_TOKEN": TOKEN}
+        with HubServer(REPOS) as server:
+            url = f"{server.url}/owner/tiny-GGUF/resolve/main/tiny-F16.gguf"
+            self.assertIn("downloading tiny-F16.gguf", self.good(server, "-m", url, **hub))
+            self.assertEqual(self.good(server, "-m", url + "?X-Amz-Signature=2", **hub), "")
+            self.assertEqual({a["authorization"] for a in server.asked}, {None})
+            self.assertRegex(self.bad(server, "-m", url + "x", **hub), "404.*is the address right")
+            self.assertIn("not the address of a file", self.bad(server, "-m", server.url, code=2, **hub))
+        self.assertEqual(self.good(server, "-m", url, "--offline", **hub), "")
+        self.assertIn("the cached model is used", self.good(server, "-m", url, **hub))
+        found, = (self.home / "own/files").glob("*/*/*.gguf")
+        self.assertEqual(found.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
+        self.assertFalse(self.hub.exists())
+
+    def test_parts_follow_the_first(self):
+        parts = [self.home / f"a-0000{n}-of-00002.gguf" for n in (1, 2)]
+        in_two_parts(MODEL, *parts)
+        hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "QSF_CACHE": str(self.home / "own")}
+        with HubServer({"owner/split": {p.name: p.read_bytes() for p in parts}}) as server:
+            self.good(server, "-m", f"{server.url}/owner/split/resolve/main/{parts[0].name}", **hub)
+
+
 class HuggingFace(Case):
     """The package itself, with the same server and the same cache."""
 
