@@ -28,6 +28,8 @@ typedef struct search {
     hub_model *models;
     size_t     n_models;
     bool       has_token;
+    void     (*show)(void *user, const hub_shown *m);    /* of hub_show; NULL: of hub_find */
+    void      *show_user;
     char       token[512], base[HUB_PATH], where[420], page[HUB_PATH];
 } search;
 
@@ -203,6 +205,30 @@ static qsf_status search_choose(search *s, hub_model *out, qsf_error *err)
     return QSF_OK;
 }
 
+/* ---- what there is ---- */
+
+/* Tells of each of the files' models; chosen: the one that the name stands for. */
+static qsf_status search_show(search *s, qsf_error *err)
+{
+    hub_model chosen, *all;
+    size_t n;
+    char commit[44], path[HUB_PATH];
+    uint64_t size;
+    const qsf_status st = search_choose(s, &chosen, err);
+    if (st) return st;
+    if (!hub_models(&s->files, &all, &n)) return no_memory(err);
+    const bool has = hub_cache_commit(s->name.repo, s->name.revision, commit);
+    for (size_t i = 0; i < n; i++) {
+        const hub_model *m = &all[i];
+        const bool cached = has && hub_cache_snapshot(s->name.repo, commit, m->first->path, path)
+            && store_size(path, &size);
+        s->show(s->show_user, &(hub_shown){ m->first->path, m->label, m->bytes, m->n_parts,
+                                            m->first == chosen.first, cached ? path : NULL });
+    }
+    free(all);
+    return QSF_OK;
+}
+
 /* ---- the download ---- */
 
 static qsf_status not_a_hub(const search *s, const char *what, qsf_error *err)
@@ -273,6 +299,7 @@ static qsf_status search_download(search *s, char **path, bool *away, qsf_error 
     char commit[44] = "", part[400];
     qsf_status st = list_files(s, away, err);
     if (st) return st;
+    if (s->show) return search_show(s, err);
     if ((st = search_choose(s, &model, err))) return st;
     for (unsigned i = 0; !st && i < model.n_parts; i++) {
         hub_model_part(&model, i, part, sizeof part);
@@ -289,6 +316,7 @@ static qsf_status search_cache(search *s, char **path, qsf_error *err)
     hub_model model;
     const bool found = hub_cache_commit(s->name.repo, s->name.revision, commit);
     if (found && !hub_cache_files(s->name.repo, commit, &s->files)) return no_memory(err);
+    if (found && s->show) return search_show(s, err);
     if (!found || search_choose(s, &model, err))
         return qsf_fail(err, QSF_E_NOT_FOUND, "%s%s%s%s%s is not in the cache, and the hub is not asked "
                         "(--offline or HF_HUB_OFFLINE); qsf list shows what is there", s->where,
@@ -330,7 +358,7 @@ static qsf_status search_run(search *s, char **path, qsf_error *err)
     snprintf(s->where, sizeof s->where, "%s%s%s", s->name.repo, strcmp(s->name.revision, "main") ? "@" : "",
              strcmp(s->name.revision, "main") ? s->name.revision : "");
     snprintf(s->page, sizeof s->page, "%.400s/%s", s->base, s->name.repo);
-    if (is_fixed(s, path)) return QSF_OK;
+    if (!s->show && is_fixed(s, path)) return QSF_OK;
     if (s->o->offline || hub_env_offline()) return search_cache(s, path, err);
     s->has_token = hub_token(s->token, sizeof s->token);
     const hub_http_options http = { s->base, s->has_token ? s->token : NULL, s->o->stopped, s->o->user };
@@ -339,17 +367,37 @@ static qsf_status search_run(search *s, char **path, qsf_error *err)
     return st && away ? search_cache_instead(s, path, err) : st;
 }
 
+static qsf_status search_any(search *s, const hub_options *o, const char *name, char **path, qsf_error *err)
+{
+    s->o = o;
+    qsf_status st = hub_address(o, s->base, err);
+    const bool other = !st && hub_is_url(name) && !hub_url_name(name, s->base, &s->name);
+    if (other && s->show)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%.200s is not an address of a hub's repository", name);
+    if (other) return hub_url_find(o, name, path, err);
+    if (!st && !hub_is_url(name)) st = hub_name_read(name, &s->name, err);
+    return st ? st : search_run(s, path, err);
+}
+
 qsf_status hub_find(const hub_options *o, const char *name, char **path, qsf_error *err)
 {
     search *s = calloc(1, sizeof *s);
     *path = NULL;
     if (!s) return no_memory(err);
-    s->o = o;
-    qsf_status st = hub_address(o, s->base, err);
-    const bool other = !st && hub_is_url(name) && !hub_url_name(name, s->base, &s->name);
-    if (other) st = hub_url_find(o, name, path, err);
-    else if (!st && !hub_is_url(name)) st = hub_name_read(name, &s->name, err);
-    if (!st && !other) st = search_run(s, path, err);
+    const qsf_status st = search_any(s, o, name, path, err);
+    search_free(s);
+    free(s);
+    return st;
+}
+
+qsf_status hub_show(const hub_options *o, const char *name, void (*fn)(void *user, const hub_shown *m),
+                    void *user, qsf_error *err)
+{
+    search *s = calloc(1, sizeof *s);
+    if (!s) return no_memory(err);
+    s->show = fn;
+    s->show_user = user;
+    const qsf_status st = search_any(s, o, name, NULL, err);
     search_free(s);
     free(s);
     return st;

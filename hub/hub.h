@@ -36,4 +36,17 @@ bool hub_is_name(const char *text);
  * QSF_E_CANCELLED    stopped; the next call resumes */
 qsf_status hub_find(const hub_options *o, const char *name, char **path, qsf_error *err);
 
+/* A model of a repository. */
+typedef struct hub_shown {
+    const char *file, *label;   /* label: its quantisation, or "" */
+    uint64_t    bytes;
+    unsigned    n_parts;
+    bool        chosen;         /* hub_find would take it */
+    const char *path;           /* in the cache; NULL: it is not there */
+} hub_shown;
+/* Calls fn with each model of the repository that a name is of, largest first: the hub's, or those
+ * in the cache if the hub is not asked or is away.  Errors as of hub_find. */
+qsf_status hub_show(const hub_options *o, const char *name, void (*fn)(void *user, const hub_shown *m),
+                    void *user, qsf_error *err);
+
 #endif

@@ -208,6 +208,7 @@ static qsf_status url_download(url_file *f, char **path, bool *away, qsf_error *
     for (unsigned i = 0; !st && i < m.n_parts; i++) st = url_get(f, &b, &m, i, err);
     if (st) return st;
     snprintf(at, sizeof at, "%s/url", f->folder);
+    f->shown[strcspn(f->shown, "?")] = 0;
     bool whole = store_write_text(at, f->shown, why);
     snprintf(at, sizeof at, "%s/latest", f->folder);
     whole = whole && store_write_text(at, f->version, why);

@@ -83,8 +83,7 @@ BLOCKS = {
     # ---- docs/many-machines.md
     ("docs/many-machines.md", "mpirun -np 4"): "needs an MPI; tests/mpi/mpi_test.py starts the same",
     # ---- README.md
-    ("README.md", './run "Why'): Run(
-        ('"Why is the sky blue?"', '"Why is the sky blue?" -n 16 -t 1'),
+    ("README.md", './run "Why'): Run(('"Why is the sky blue?"', '"Why is the sky blue?" -n 16 -t 1'),
         ("./test", ": this one"),
         builds="ninja",
     ),
@@ -147,6 +146,7 @@ BLOCKS = {
                                                       after="free(out);\n}\n"),
     ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
     ("docs/hub.md", "qsf-run -hf OWNER/REPO"): Tried("tests/hub/hub_test.py", "-hf", "@refs/pr/1"),
+    ("docs/hub.md", "qsf list"): Tried("tests/hub/hub_test.py", '"list"', '"show"', '"pull"', '"rm"'),
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
     ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli/cli_lora_test.py", "--lora"),
     ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/core/engine/lora_test.c", "qsf_adapter_load"),

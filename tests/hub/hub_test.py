@@ -382,6 +382,64 @@ class HuggingFace(Case):
             self.assertEqual(len(server.of("files")), 2)
 
 
+class Cache(Case):
+    """qsf list, show, pull and rm."""
+
+    def qsf(self, server, *args, code=0):
+        r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), *args], capture_output=True, text=True,
+                           env=self.env(server, QSF_CACHE=str(self.home / "own")))
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r.stdout if not code else r.stderr
+
+    def blobs(self):
+        return sorted(p.stat().st_size for p in self.hub.glob("models--*/blobs/*"))
+
+    def test_it_starts_the_other_programs(self):
+        for name in ("run", "bench", "convert"):
+            self.assertRegex(self.qsf("", name, "--version"), f"^qsf-{name} ")
+        self.assertIn("not a command; there are run, serve", self.qsf("", "runn", code=2))
+        self.assertIn("no command", self.qsf("", code=2))
+        self.assertIn("qsf pull OWNER/REPO", self.qsf("", "pull", code=2))
+        self.assertIn("takes no names", self.qsf("", "list", "x", code=2))
+
+    def test_what_was_pulled_is_listed(self):
+        with HubServer(REPOS) as server:
+            path = self.qsf(server, "pull", "owner/tiny-GGUF", "hf:owner/tiny-GGUF:F16@v2").split("\n")
+            self.assertEqual(path, [str(self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf")),
+                                    str(self.snapshot("owner/tiny-GGUF", "tiny-F16.gguf", "v2")), ""])
+            self.qsf(server, "pull", f"{server.files_url}/a/tiny.gguf?X-Amz-Signature=1")
+            shown = self.qsf(server, "show", "owner/tiny-GGUF")
+            self.assertEqual(re.sub(r" +\d\.\d MB", "", shown), "  F16  tiny-F16.gguf\n"
+                             f"* Q4_K_M  tiny-Q4_K_M.gguf  {path[0]}\n  Q2_K  sub folder/tiny-Q2_K.gguf\n")
+        want = ["hf:owner/tiny-GGUF/tiny-F16.gguf@v2", "hf:owner/tiny-GGUF/tiny-Q4_K_M.gguf",
+                f"{server.files_url}/a/tiny.gguf"]
+        listed = [line.split("  ")[-1] for line in self.qsf(server, "list").splitlines()]
+        self.assertEqual(sorted(listed), want)
+        for name in listed:
+            self.assertRegex(self.qsf(server, "rm", name), r"^0.\d MB freed\n$")
+        self.assertEqual(self.qsf(server, "list"), "")
+        self.assertEqual([p for p in self.home.rglob("*") if p.is_file() and p.suffix != ".lock"], [])
+
+    def test_what_is_removed_is_not_what_others_have(self):
+        names = [f"owner/tiny-GGUF{rest}" for rest in ("", "@v2", ":Q2_K", ":F16@refs/pr/1")]
+        files = REPOS["owner/tiny-GGUF"]
+        with HubServer(REPOS) as server:
+            self.qsf(server, "pull", *names)
+            size = {q: len(data) for q, data in zip(("F16", "Q4", "Q2"), list(files.values())[1:4])}
+            self.assertEqual(self.blobs(), sorted(size.values()))
+            self.assertEqual(self.qsf(server, "rm", "owner/tiny-GGUF:q4_k_m@main"), "0.0 MB freed\n")
+            self.assertTrue(self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf", "v2").is_file())
+            self.assertFalse(self.snapshot("owner/tiny-GGUF", "tiny-Q4_K_M.gguf").is_symlink())
+            self.qsf(server, "rm", "owner/tiny-GGUF@v2", "owner/tiny-GGUF/sub folder/tiny-Q2_K.gguf")
+            self.assertEqual(self.blobs(), [size["F16"]])
+            refs = self.hub / "models--owner--tiny-GGUF/refs"
+            self.assertEqual([p.name for p in refs.rglob("*") if p.is_file()], ["1"])
+            self.assertIn("nothing of hf:owner/tiny-GGUF:Q8_0 is cached; qsf list shows",
+                          self.qsf(server, "rm", "owner/tiny-GGUF:Q8_0", code=5))
+            self.qsf(server, "rm", "owner/tiny-GGUF")
+            self.assertEqual([p.name for p in self.hub.iterdir()], [".locks"])
+
+
 class Programs(Case):
     """The other programs that take a model."""
 
