@@ -82,8 +82,10 @@ bool store_link(const char *path, const char *target, const char *blob, char why
     wchar_t from[WIDE], to[WIDE], whole[WIDE];
     store_wide(path, from);
     store_wide(target, to);
+    uint64_t size;
     DeleteFileW(from);
-    if (CreateSymbolicLinkW(from, to, WITHOUT_ADMINISTRATOR)) return true;
+    if (CreateSymbolicLinkW(from, to, WITHOUT_ADMINISTRATOR) && store_size(path, &size)) return true;
+    DeleteFileW(from);
     return MoveFileExW(store_wide(blob, whole), from, MOVEFILE_REPLACE_EXISTING) || store_failed(why);
 }
 
