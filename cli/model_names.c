@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model_names.h"
 
+#include "name.h"
 #include "run.h"
 
 #include <stdlib.h>
@@ -52,6 +53,16 @@ int model_names_add(const model_settings *m, option_list *to)
         to->items[to->n++] = name;
     }
     return EXIT_OK;
+}
+
+bool model_names_valid(const char *text)
+{
+    char whole[300];
+    hub_name name;
+    qsf_error err;
+    if (hub_name_begins(text)) return hub_name_read(text, &name, &err) == QSF_OK;
+    const int n = snprintf(whole, sizeof whole, "hf:%s", text);
+    return n < (int)sizeof whole && hub_name_read(whole, &name, &err) == QSF_OK;
 }
 
 /* ---- progress ---- */

@@ -22,6 +22,8 @@ int model_names_add(const model_settings *m, option_list *to);
  * errors are reported. */
 int model_names_find(const model_settings *m, const char **model, uint64_t budget);
 int model_names_find_all(const model_settings *m, option_list *models, uint64_t budget);
+/* Whether the text is OWNER/REPO..., with or without "hf:"; not a URL. */
+bool model_names_valid(const char *text);
 /* What finding and downloading take from the options and tell the terminal. */
 hub_options model_names_hub(const model_settings *m, uint64_t budget);
 

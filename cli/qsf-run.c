@@ -151,8 +151,8 @@ static const option_page run_page = {
                 "  qsf-run model.qsf \"Why is the sky blue?\"       one answer\n"
                 "  qsf-run -hf OWNER/REPO                         downloads a model, once\n"
                 "  qsf-run model.qsf --ram-budget 200 -p \"...\"    within 200 MB of memory\n",
-    .brief = "--hf-repo --prompt --file --system --interactive --raw --max-tokens --temperature --ctx-size --threads "
-             "--ram-budget --json-schema --verbose",
+    .brief = "--hf-repo --prompt --file --system --interactive --raw --max-tokens --temperature --ctx-size "
+             "--threads --ram-budget --json-schema --verbose",
     .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted",
 };
 

@@ -21,7 +21,7 @@ typedef struct serve_asked {
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent, ping;
     program_settings program;
-    bool quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
+    bool by_name, quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -36,6 +36,9 @@ static const option serve_model_rows[] = {
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
       "serve all models of a folder by name: .gguf and .qsf files, and subfolders that hold one; each is "
       "loaded on its first request", NULL },
+    { OPTION_FLAG, "--models-by-name", NULL, AT(by_name), 0, 0, NULL,
+      "let requests name any model of Hugging Face's hub (OWNER/REPO:Q4_K_M), which is then downloaded; for "
+      "clients that you trust", NULL },
     { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
       "names of a single model for clients", "its file name without .gguf or .qsf" },
     { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,
@@ -157,6 +160,29 @@ static option_program serve_program(option_part *parts)
     return (option_program){ parts, SERVE_PARTS, serve_defaults_of_requests,
                              sizeof serve_defaults_of_requests / sizeof serve_defaults_of_requests[0], "QSF_",
                              "qsf-serve", &serve_page };
+}
+
+/* Requests have no URLs and no paths, which would be this machine's network and files. */
+static bool serve_hub_named(const char *text) { return model_names_valid(text); }
+
+typedef struct serve_stop { bool (*stopped)(void *list); void *list; } serve_stop;
+static bool serve_hub_stopped(void *user)
+{
+    const serve_stop *s = user;
+    return s->stopped(s->list);
+}
+
+static qsf_status serve_hub_find(const void *user, const char *name, bool (*stopped)(void *list), void *list,
+                                 char **path, qsf_error *err)
+{
+    const serve_asked *a = user;
+    serve_stop stop = { stopped, list };
+    hub_options o = model_names_hub(&a->hub, a->common.context.ram_budget);
+    char whole[SERVE_NAME + 4];
+    snprintf(whole, sizeof whole, hub_is_name(name) ? "%s" : "hf:%s", name);
+    o.stopped = serve_hub_stopped;
+    o.user = &stop;
+    return hub_find(&o, whole, path, err);
 }
 
 static serve_names names_of(const option_list *list)
@@ -281,6 +307,8 @@ static int serve_check(const serve_asked *a, size_t n_models)
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
     else if (a->models_dir && a->mpi)
         why = "--models-dir cannot be combined with --mpi: use --model FILE";
+    else if (a->by_name && a->mpi)
+        why = "--models-by-name cannot be combined with --mpi: use --model FILE";
     else if (a->models_dir && a->common.lora.n && !n_models)
         why = "--lora applies to models given with --model, not to those of --models-dir";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
@@ -348,8 +376,10 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
         .default_model = a->default_model, .models_dir = a->models_dir,
     };
+    const serve_hub hub = { serve_hub_named, serve_hub_find, a };
     trace_files *files;
     char *template_text = NULL;
+    set.hub = a->by_name ? &hub : NULL;
     set.engine.context.check_every = !strcmp(c->check, "every");
     int code = serve_check(a, a->models.n + rest->n);
     if (!code && c->template_name)

@@ -6,8 +6,8 @@ SPDX-License-Identifier: MIT
 
 Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
 """
-import ctypes, json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, threading, unittest
-import unittest.mock
+import contextlib, ctypes, json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, threading
+import unittest, unittest.mock
 import urllib.request
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -452,25 +452,64 @@ class Programs(Case):
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(r.stdout, r"tiny-Q4_K_M.gguf[^$]*tiny-Q2_K.gguf")
 
-    @unittest.skipUnless(pathlib.Path(QSF_RUN).with_name("qsf-serve").exists(), "this build has no server")
+    @contextlib.contextmanager
+    def serving(self, hub, *args):
+        """The address of qsf-serve with these arguments."""
+        serve = pathlib.Path(QSF_RUN).with_name("qsf-serve")
+        if not serve.exists():
+            self.skipTest("this build has no server")
+        r = subprocess.Popen([serve, *args, "--port", "0"], stderr=subprocess.PIPE, text=True,
+                             env=self.env(hub))
+        try:
+            said = ""
+            while "http://" not in said:
+                line = r.stderr.readline()
+                self.assertTrue(line, said)
+                said += line if "downloading" not in line else ""
+            yield re.search(r"http://[\d.]+:\d+", said)[0]
+        finally:
+            r.terminate()
+            r.communicate()
+
+    def names(self, url):
+        with urllib.request.urlopen(f"{url}/v1/models") as answer:
+            return [m["id"] for m in json.load(answer)["data"]]
+
+    def ask(self, url, model, path="/v1/completions", member="model"):
+        body = json.dumps({"model": model, "prompt": "Hi", "max_tokens": 2}).encode()
+        try:
+            with urllib.request.urlopen(url + path, body) as answer:
+                return answer.status, json.load(answer)[member]
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)["error"]["message"]
+
     def test_serve(self):
-        serve = str(pathlib.Path(QSF_RUN).with_name("qsf-serve"))
-        with HubServer(REPOS) as server:
-            r = subprocess.Popen([serve, "-hf", "owner/tiny-GGUF", "-m", "small=hf:owner/tiny-GGUF:Q2_K",
-                                  "--port", "0"], stderr=subprocess.PIPE, text=True, env=self.env(server))
-            try:
-                said = ""
-                while "http://" not in said:
-                    line = r.stderr.readline()
-                    self.assertTrue(line, said)
-                    said += line if "downloading" not in line else ""
-                url = re.search(r"http://[\d.]+:\d+", said)[0]
-                with urllib.request.urlopen(f"{url}/v1/models") as answer:
-                    names = [m["id"] for m in json.load(answer)["data"]]
-                self.assertEqual(names, ["small", "tiny-Q4_K_M"])
-            finally:
-                r.terminate()
-                r.communicate()
+        with HubServer(REPOS) as hub, self.serving(hub, "-hf", "owner/tiny-GGUF", "-m",
+                                                   "small=hf:owner/tiny-GGUF:Q2_K", "-t", "1") as url:
+            self.assertEqual(self.names(url), ["small", "tiny-Q4_K_M"])
+            self.assertEqual(self.ask(url, "owner/tiny-GGUF:F16")[0], 404)
+            self.assertEqual(len(hub.of("files")), 2)
+
+    def test_requests_may_name_models(self):
+        with HubServer(REPOS) as hub, self.serving(hub, MODEL, "--models-by-name", "-t", "1") as url:
+            name = "owner/tiny-GGUF:Q2_K"
+            self.assertEqual(self.ask(url, name), (200, name))
+            self.assertEqual(self.names(url), [pathlib.Path(MODEL).stem, name])
+            self.assertEqual(self.ask(url, name), (200, name))
+            self.assertEqual(len(hub.of("files")), 1)
+            pull = "owner/tiny-GGUF:F16", "/api/pull", "status"
+            self.assertEqual(self.ask(url, *pull), (200, "success"))
+            self.assertTrue(self.snapshot("owner/tiny-GGUF", "tiny-F16.gguf").is_file())
+            for name, status, words in (("owner/tiny-GGUF:Q5_K_M", 404, "has no model in Q5_K_M; it has"),
+                                        ("gated/tiny", 500, "accept its conditions"),
+                                        ("owner/../x", 404, "unknown model"), ("none", 404, "unknown model"),
+                                        (f"{hub.url}/owner/tiny-GGUF", 404, "unknown model")):
+                for _ in range(2):
+                    found, message = self.ask(url, name)
+                    self.assertEqual(found, status, message)
+                    self.assertIn(words, message)
+            self.assertEqual(len(self.names(url)), 3)
 
 
 if __name__ == "__main__":
