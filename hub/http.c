@@ -4,6 +4,7 @@
 #include "http.h"
 
 #include "curl.h"
+#include "store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,7 +286,10 @@ static qsf_status request_once(hub_http *h, uint64_t from, bool *again, qsf_erro
     h->f->easy_setopt(h->easy, CURL_HTTPHEADER, headers);
     if (h->sink) h->f->easy_setopt(h->easy, CURL_HTTPGET, 1L);
     h->f->easy_setopt(h->easy, CURL_NOBODY, h->sink ? 0L : 1L);
+    bool held;
+    store_pipe_hold(&held);
     const int code = h->f->easy_perform(h->easy);
+    store_pipe_release(held);
     h->f->easy_setopt(h->easy, CURL_HTTPHEADER, NULL);
     h->f->slist_free_all(headers);
     if (code == CURL_OK) return QSF_OK;

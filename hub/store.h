@@ -32,6 +32,11 @@ bool store_write_text(const char *path, const char *text, char why[STORE_WHY]);
 /* At most cap - 1 bytes of a file, terminated; false: it is not there. */
 bool store_read_text(const char *path, char *out, size_t cap);
 
+/* Between these two a connection that the other side has closed does not send this thread SIGPIPE:
+ * TLS libraries write to sockets as to files. */
+void store_pipe_hold(bool *held);
+void store_pipe_release(bool held);
+
 /* ---- a lock that other processes see, huggingface_hub among them ---- */
 typedef struct store_lock store_lock;
 typedef enum store_held { STORE_LOCKED, STORE_BUSY, STORE_FAILED } store_held;

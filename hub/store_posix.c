@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,35 @@ bool store_read_text(const char *path, char *out, size_t cap)
     if (fd >= 0) close(fd);
     out[n > 0 ? n : 0] = 0;
     return n >= 0;
+}
+
+/* ---- SIGPIPE ---- */
+
+static bool store_pipe_waits(void)
+{
+    sigset_t waiting;
+    return !sigpending(&waiting) && sigismember(&waiting, SIGPIPE) > 0;
+}
+
+void store_pipe_hold(bool *held)
+{
+    sigset_t pipe_set, before;
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    /* one that waits, or is blocked already, is someone else's */
+    *held = !store_pipe_waits() && !pthread_sigmask(SIG_BLOCK, &pipe_set, &before)
+        && !sigismember(&before, SIGPIPE);
+}
+
+void store_pipe_release(bool held)
+{
+    sigset_t pipe_set;
+    int which;
+    if (!held) return;
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    if (store_pipe_waits()) (void)sigwait(&pipe_set, &which);
+    (void)pthread_sigmask(SIG_UNBLOCK, &pipe_set, NULL);
 }
 
 /* ---- locks ---- */

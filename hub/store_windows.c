@@ -165,6 +165,10 @@ bool store_read_text(const char *path, char *out, size_t cap)
     return found;
 }
 
+/* Windows has no such signal. */
+void store_pipe_hold(bool *held) { *held = false; }
+void store_pipe_release(bool held) { (void)held; }
+
 /* ---- locks ---- */
 
 store_held store_lock_try(const char *path, store_lock **out, char why[STORE_WHY])

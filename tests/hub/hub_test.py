@@ -6,8 +6,8 @@ SPDX-License-Identifier: MIT
 
 Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
 """
-import contextlib, ctypes, json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, threading
-import unittest, unittest.mock
+import contextlib, ctypes, json, os, pathlib, pty, re, resource, signal, subprocess, sys, tempfile
+import threading, unittest, unittest.mock
 import urllib.request
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -299,6 +299,22 @@ class Downloads(Case):
                 process.communicate()
                 self.assertEqual(process.returncode, 0)
             self.assertEqual(len(server.of("files")), 1)
+
+
+    def test_a_terminal_shows_progress(self):
+        reader, terminal = pty.openpty()
+        with HubServer(self.REPO) as server:
+            r = subprocess.Popen([QSF_RUN, "-hf", "owner/big", "-n", "1", "--raw", "-p", "Hi"],
+                                 stderr=terminal, stdout=subprocess.DEVNULL,
+                                 env=self.env(server, TERM="xterm"))
+            os.close(terminal)
+            said = b""
+            with contextlib.suppress(OSError):          # its end
+                while part := os.read(reader, 4096):
+                    said += part
+            os.close(reader)
+            self.assertEqual(r.wait(), 0)
+        self.assertRegex(said, rb"\r +\d+ %  \d+\.\d of \d\.\d MB  \d+\.\d MB/s  \d+:\d\d left\x1b\[K")
 
 
 class Offline(Case):
