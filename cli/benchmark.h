@@ -13,6 +13,7 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 
 typedef struct bench_settings {
     option_list   models;
+    model_settings hub;
     const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *io, *filter, *compare,
         *head_topk, *lora, *i2s_layout;
     bench_numbers prompts, decodes, depths, threads;

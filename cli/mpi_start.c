@@ -1,15 +1,11 @@
 /* Starting programs that need MPI.  They are programs of their own, so that the others need none.
  * SPDX-License-Identifier: MIT */
-#if !defined(_WIN32) && !defined(_GNU_SOURCE)
-#  define _POSIX_C_SOURCE 200809L
-#endif
 #include "mpi_start.h"
+
+#include "start.h"
 
 #include <stdio.h>
 #include <string.h>
-#if !defined(_WIN32) && !defined(__wasi__)
-#  include <unistd.h>
-#endif
 
 bool mpi_wanted(int argc, char **argv)
 {
@@ -20,14 +16,10 @@ bool mpi_wanted(int argc, char **argv)
 
 int mpi_start(const char *program, char **argv)
 {
-#if !defined(_WIN32) && !defined(__wasi__)
-    char path[4096];
-    const char *slash = strrchr(argv[0], '/');
-    const int folder = slash ? (int)(slash - argv[0]) + 1 : 0;
-    const int n = snprintf(path, sizeof path, "%.*s%s", folder, argv[0], program);
-    if (n < (int)sizeof path) execvp(path, argv);
-#endif
+    const char *self = argv[0];
+    const int code = start_program(self, program, argv);
+    if (code >= 0) return code;
     fprintf(stderr, "%s --mpi needs the program %s in the same folder; it is built if an MPI is installed: "
-            "docs/many-machines.md\n", argv[0], program);
+            "docs/many-machines.md\n", self, program);
     return 1;
 }

@@ -26,18 +26,19 @@ typedef struct foreign_option {
 #define REFUSED_IF(names, when, why) { FOREIGN_REFUSED, names, TAKES_VALUE, when, why }
 
 #define NO_GPU "--device gpu computes what it can on the first GPU"
-#define NO_FETCH "models cannot be fetched by name yet: download the file and give its path"
+#define BY_NAME "--hf-repo OWNER/REPO/FILE names a file; --draft-model hf:OWNER/REPO a model for drafts"
 #define NO_IMAGES "images, audio and video are not supported"
 #define ONE_KV "keys and values have one type: --kv-type, for example q8v4 for 8-bit keys and 4-bit values"
 
 static const foreign_option foreign_models[] = {
     /* fetching */
-    REFUSED("-hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo --hf-repo-draft -hfd -hfrd "
-            "--spec-draft-hf", VALUE, NO_FETCH),
-    REFUSED("--fim-qwen-* --gpt-oss-* --vision-gemma-* --embd-gemma-default --spec-default", NONE, NO_FETCH),
-    REFUSED("-cl --cache-list", NONE, "models are files here, without a download cache"),
-    IGNORED("-hft --hf-token", VALUE, "nothing is fetched"),
-    IGNORED("--offline", NONE, "nothing is fetched"),
+    SAME("-mu --model-url", "--model"),
+    REFUSED("-hff --hf-file --hf-repo-draft -hfd -hfrd --spec-draft-hf", VALUE, BY_NAME),
+    REFUSED("-dr --docker-repo", VALUE, "models come from Hugging Face's hub or a URL: -hf, --model"),
+    REFUSED("--fim-qwen-* --gpt-oss-* --vision-gemma-* --embd-gemma-default --spec-default", NONE,
+            "name the model: -hf OWNER/REPO"),
+    REFUSED("-cl --cache-list", NONE, "qsf list shows the cache"),
+    REFUSED("-hft --hf-token", VALUE, "give the token as HF_TOKEN: others can see a program's arguments"),
 
     /* GPUs */
     IGNORED("-ngl --gpu-layers --n-gpu-layers -ngld --gpu-layers-draft --n-gpu-layers-draft", VALUE, NO_GPU),
@@ -224,7 +225,8 @@ static const foreign_option foreign_convert[] = {
             "--tensor PATTERN=TYPE gives matrices a type, such as --tensor \"output=6bit_s\""),
     IGNORED("--allow-requantize --leave-output-tensor --pure --use-temp-file --no-lazy --bigendian", NONE,
             "it makes no difference for QSF files"),
-    REFUSED("-hf --hf-repo --remote", VALUE, NO_FETCH),
+    REFUSED("-hf --hf-repo --remote", VALUE,
+            "the converter reads files: qsf pull downloads one and prints its path"),
     REFUSED("--vocab-only --mmproj --dry-run", NONE, "--info prints what a file holds"),
 };
 #undef SAME

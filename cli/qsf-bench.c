@@ -13,7 +13,8 @@
 static const option bench_rows[] = {
     OPTION_HEADING("models", "Models"),
     { OPTION_LIST, "-m --model", "FILE", AT(models), 0, 0, NULL,
-      "QSF or GGUF file; may be repeated, and may also be given without -m", NULL },
+      "QSF or GGUF file, or a name or URL: hf:OWNER/REPO:Q4_K_M; may be repeated, and may also be given "
+      "without -m", NULL },
     { OPTION_TEXT, "-p --prompt", "N,N,...", AT(prompts_text), 0, 0, NULL,
       "lengths of the prompts; 0 for none", "512" },
     { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL,
@@ -167,14 +168,17 @@ int main(int argc, char **argv)
     qsf_context_defaults(&set.context);
     device_defaults(&set.gpu);
     const option_part parts[] = {
-        OPTION_PART(bench_rows, 0), common_options(COMMON_DEVICE, offsetof(bench_settings, gpu)),
+        OPTION_PART(bench_rows, 0), model_names_options(offsetof(bench_settings, hub)),
+        common_options(COMMON_DEVICE, offsetof(bench_settings, gpu)),
         OPTION_PART(bench_about_rows, 0), common_options(COMMON_PROGRAM, offsetof(bench_settings, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_BENCH_",
                                      "qsf-bench", &bench_page };
     int code;
     if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
+    if ((code = model_names_add(&set.hub, &set.models)) != 0) return code;
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
+    if ((code = model_names_find_all(&set.hub, &set.models, set.context.ram_budget)) != 0) return code;
     code = trace_open(&set.program.trace, &files);
     if (code || (code = bench_report_begin(&rep, &set))) return trace_close(files, code);
     trace_context(files, &set.context);

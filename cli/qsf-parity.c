@@ -21,6 +21,7 @@ typedef struct parity_asked {
     const char *model, *other_model, *against, *lib, *prompts, *ids, *save, *receipt, *sign, *key, *io, *kv,
         *i2s_layout;
     option_list texts;
+    model_settings hub;
     qsf_context_options context;
     long long steps;
     double min_cosine, warn_cosine, min_match, max_kl;
@@ -34,7 +35,7 @@ typedef struct parity_asked {
 static const option parity_rows[] = {
     OPTION_HEADING("engines", "Engines"),
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
-      "QSF or GGUF file; may also be given without -m", NULL },
+      "QSF or GGUF file, or a name or URL: hf:OWNER/REPO:Q4_K_M; may also be given without -m", NULL },
     { OPTION_TEXT, "--against", "NAME", AT(against), 0, 0, NULL,
       "the other engine: llama.cpp, bitnet.cpp, none, or a file written by --save", "llama.cpp" },
     { OPTION_TEXT, "--lib", "PATH", AT(lib), 0, 0, NULL,
@@ -311,12 +312,16 @@ int main(int argc, char **argv)
     terminal_init();
     qsf_context_defaults(&a.context);
     const option_part parts[] = {
-        OPTION_PART(parity_rows, 0), common_options(COMMON_PROGRAM, offsetof(parity_asked, program)),
+        OPTION_PART(parity_rows, 0), model_names_options(offsetof(parity_asked, hub)),
+        common_options(COMMON_PROGRAM, offsetof(parity_asked, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_PARITY_",
                                      "qsf-parity", &parity_page };
     int code;
     if (!common_parse(&program, &a, &a.program.about, argc, argv, &rest, &code)) return code;
+    if ((code = model_names_add(&a.hub, &rest)) != 0 || (code = model_names_find_all(&a.hub, &rest, 0)) != 0
+        || (code = model_names_find(&a.hub, &a.model, 0)) != 0)
+        return code;
     code = trace_open(&a.program.trace, &files);
     if (code) return output_end(code);
     trace_context(files, &a.context);

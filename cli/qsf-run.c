@@ -14,7 +14,7 @@
 static const option run_prompt_rows[] = {
     OPTION_HEADING("model", "Model and prompt"),
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
-      "QSF or GGUF file; may also be given without -m", NULL },
+      "QSF or GGUF file, or a name or URL: hf:OWNER/REPO:Q4_K_M; may also be given without -m", NULL },
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
       "under mpirun: run layers on its ranks; see qsf-run --mpi --help", NULL },
     { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL,
@@ -146,19 +146,21 @@ static const option_page run_page = {
     .usage = "qsf-run [options] MODEL [PROMPT]",
     .examples = "  qsf-run model.gguf                             chat\n"
                 "  qsf-run model.qsf \"Why is the sky blue?\"       one answer\n"
+                "  qsf-run -hf OWNER/REPO                         downloads a model, once\n"
                 "  qsf-run model.qsf --ram-budget 200 -p \"...\"    within 200 MB of memory\n",
-    .brief = "--prompt --file --system --interactive --raw --max-tokens --temperature --ctx-size --threads "
-             "--ram-budget --json-schema --verbose",
+    .brief = "--hf-repo --prompt --file --system --interactive --raw --max-tokens --temperature --ctx-size "
+             "--threads --ram-budget --json-schema --verbose",
     .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted",
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { RUN_PARTS = 13 };
+enum { RUN_PARTS = 14 };
 static option_program run_options_program(option_part *parts)
 {
     const size_t base = offsetof(run_settings, common);
     const option_part all[RUN_PARTS] = {
-        OPTION_PART(run_prompt_rows, 0), common_options(COMMON_TEMPLATE, base),
+        OPTION_PART(run_prompt_rows, 0), model_names_options(offsetof(run_settings, models)),
+        common_options(COMMON_TEMPLATE, base),
         OPTION_PART(run_chat_rows, 0), common_options(COMMON_ANSWER, base), OPTION_PART(run_answer_rows, 0),
         common_options(COMMON_SAMPLING, base), common_options(COMMON_MEMORY, base),
         common_options(COMMON_SPEED, base), OPTION_PART(run_speed_rows, 0),
@@ -211,8 +213,16 @@ static int take_words(run_settings *set, const option_list *rest)
 {
     size_t i = 0;
     const char *variable = getenv("QSF_MODEL");
-    const bool replaced = set->model && set->model == variable && rest->n && path_exists(rest->items[0]);
-    if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
+    const bool by_variable = set->model && set->model == variable;
+    const bool replaced = by_variable && rest->n
+        && (path_exists(rest->items[0]) || hub_is_name(rest->items[0]));
+    option_list named = { .n = 0 };
+    const int code = model_names_add(&set->models, &named);
+    if (code) return code;
+    if (named.n + (set->model && !by_variable) > 1)
+        return fputs("several models were given; --model and -hf name one\n", stderr), EXIT_USAGE;
+    if (named.n) set->model = named.items[0];
+    else if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
     if (!set->prompt && !set->file && !set->ids && i < rest->n) set->prompt = rest->items[i++];
     if (i == rest->n) return EXIT_OK;
     fprintf(stderr, "unexpected \"%s\": put a prompt of several words in quotes: qsf-run MODEL \"...\"\n",
@@ -261,5 +271,8 @@ int main(int argc, char **argv)
     if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
     if (set.list_devices) return output_end(run_devices());
     if ((code = check_settings(&set, &rest)) != 0) return code;
+    if ((code = model_names_find(&set.models, &set.model, set.common.context.ram_budget)) != 0
+        || (code = model_names_find(&set.models, &set.draft_model, 0)) != 0)
+        return code;
     return set.render ? output_end(run_render(&set)) : run_mode(&set);
 }

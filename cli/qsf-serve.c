@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "model_names.h"
 #include "options.h"
 #include "run.h"
 #include "serve.h"
@@ -16,10 +17,11 @@ typedef struct serve_asked {
         *mpi_check, *mpi_wire, *split, *lora_dir, *models_dir, *default_model,
         *log_format;
     option_list models, keys, hosts, origins;
+    model_settings hub;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent, ping;
     program_settings program;
-    bool quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
+    bool by_name, quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -27,12 +29,16 @@ typedef struct serve_asked {
 static const option serve_model_rows[] = {
     OPTION_HEADING("model", "Models"),
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
-      "QSF or GGUF file, and its name for clients; may be repeated, and may also be given without -m; the "
-      "first model is loaded at start, others on their first request", NULL },
+      "QSF or GGUF file, or a name or URL (hf:OWNER/REPO:Q4_K_M), and its name for clients; may be "
+      "repeated, and may also be given without -m; the first model is loaded at start, others on their "
+      "first request", NULL },
     /* the second name gives QSF_MODEL_DIR: QSF_MODELS_DIR is a variable of the tests */
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
       "serve all models of a folder by name: .gguf and .qsf files, and subfolders that hold one; each is "
       "loaded on its first request", NULL },
+    { OPTION_FLAG, "--models-by-name", NULL, AT(by_name), 0, 0, NULL,
+      "let requests name any model of Hugging Face's hub (OWNER/REPO:Q4_K_M), which is then downloaded; for "
+      "clients that you trust", NULL },
     { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
       "names of a single model for clients", "its file name without .gguf or .qsf" },
     { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,
@@ -137,12 +143,13 @@ static const option_page serve_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { SERVE_PARTS = 12 };
+enum { SERVE_PARTS = 13 };
 static option_program serve_program(option_part *parts)
 {
     const size_t base = offsetof(serve_asked, common);
     const option_part all[SERVE_PARTS] = {
-        OPTION_PART(serve_model_rows, 0), common_options(COMMON_LORA, base), OPTION_PART(serve_lora_rows, 0),
+        OPTION_PART(serve_model_rows, 0), model_names_options(offsetof(serve_asked, hub)),
+        common_options(COMMON_LORA, base), OPTION_PART(serve_lora_rows, 0),
         OPTION_PART(serve_network_rows, 0), common_options(COMMON_TEMPLATE, base),
         common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
         common_options(COMMON_MEMORY, base), common_options(COMMON_SPEED, base),
@@ -153,6 +160,29 @@ static option_program serve_program(option_part *parts)
     return (option_program){ parts, SERVE_PARTS, serve_defaults_of_requests,
                              sizeof serve_defaults_of_requests / sizeof serve_defaults_of_requests[0], "QSF_",
                              "qsf-serve", &serve_page };
+}
+
+/* Requests have no URLs and no paths, which would be this machine's network and files. */
+static bool serve_hub_named(const char *text) { return model_names_valid(text); }
+
+typedef struct serve_stop { bool (*stopped)(void *list); void *list; } serve_stop;
+static bool serve_hub_stopped(void *user)
+{
+    const serve_stop *s = user;
+    return s->stopped(s->list);
+}
+
+static qsf_status serve_hub_find(const void *user, const char *name, bool (*stopped)(void *list), void *list,
+                                 char **path, qsf_error *err)
+{
+    const serve_asked *a = user;
+    serve_stop stop = { stopped, list };
+    hub_options o = model_names_hub(&a->hub, a->common.context.ram_budget);
+    char whole[SERVE_NAME + 4];
+    snprintf(whole, sizeof whole, hub_is_name(name) ? "%s" : "hf:%s", name);
+    o.stopped = serve_hub_stopped;
+    o.user = &stop;
+    return hub_find(&o, whole, path, err);
 }
 
 static serve_names names_of(const option_list *list)
@@ -191,8 +221,9 @@ static const char *file_named(const char *text, char *name_out, const char *what
     return path;
 }
 
-/* All requested models; those on the command line replace the environment's. */
-static bool models_of(const serve_asked *a, const option_list *rest, serve_settings *set)
+/* All requested models; those on the command line replace the environment's.  Returns an exit code;
+ * reports errors. */
+static int models_of(const serve_asked *a, const option_list *rest, serve_settings *set)
 {
     const char *variable = getenv("QSF_MODEL");
     const option_list *lists[] = { &a->models, rest };
@@ -201,24 +232,27 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
         for (; i < lists[k]->n; i++) {
             if (set->n_models == SERVE_NAMES) {
                 fprintf(stderr, "more than %d models were given\n", SERVE_NAMES);
-                return false;
+                return EXIT_USAGE;
             }
             serve_model *m = &set->models[set->n_models];
-            if (!(m->path = file_named(lists[k]->items[i], m->name, "model"))) return false;
+            const char *text = lists[k]->items[i];
+            const int code = model_names_find(&a->hub, &text, a->common.context.ram_budget);
+            if (code) return code;
+            if (!(m->path = file_named(text, m->name, "model"))) return EXIT_USAGE;
             for (unsigned j = 0; j < set->n_models; j++) {
                 if (strcmp(set->models[j].name, m->name)) continue;
                 fprintf(stderr, "two models are called \"%s\"; --model NAME=FILE gives names\n", m->name);
-                return false;
+                return EXIT_USAGE;
             }
             set->n_models++;
         }
     }
     if (a->name && (set->n_models > 1 || a->models_dir)) {
         fputs("--alias is for one model; --model NAME=FILE names several\n", stderr);
-        return false;
+        return EXIT_USAGE;
     }
     if (a->name) snprintf(set->models[0].name, SERVE_NAME, "%s", a->name);
-    return true;
+    return EXIT_OK;
 }
 
 /* The model of an adapter's name, whose own part is left in it. */
@@ -273,6 +307,8 @@ static int serve_check(const serve_asked *a, size_t n_models)
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
     else if (a->models_dir && a->mpi)
         why = "--models-dir cannot be combined with --mpi: use --model FILE";
+    else if (a->by_name && a->mpi)
+        why = "--models-by-name cannot be combined with --mpi: use --model FILE";
     else if (a->models_dir && a->common.lora.n && !n_models)
         why = "--lora applies to models given with --model, not to those of --models-dir";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
@@ -341,13 +377,15 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
         .default_model = a->default_model, .models_dir = a->models_dir,
     };
+    const serve_hub hub = { serve_hub_named, serve_hub_find, a };
     trace_files *files;
     char *template_text = NULL;
+    set.hub = a->by_name ? &hub : NULL;
     set.engine.context.check_every = !strcmp(c->check, "every");
     int code = serve_check(a, a->models.n + rest->n);
     if (!code && c->template_name)
         code = template_asked(c->template_name, true, &set.template_name, &template_text);
-    if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
+    if (code || (code = models_of(a, rest, &set))) return free(template_text), code;
     if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;
     code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
     if (code || (code = trace_open(&a->program.trace, &files)))
@@ -378,6 +416,7 @@ int main(int argc, char **argv)
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;
     }
+    if ((code = model_names_add(&a.hub, &a.models)) != 0) return code;
     if (!a.models.n && !rest.n && !a.models_dir) {
         fputs("no model was given: qsf-serve [options] MODEL; --help shows the options\n", stderr);
         return EXIT_USAGE;

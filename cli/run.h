@@ -5,6 +5,7 @@
 
 #include "common_options.h"
 #include "message.h"
+#include "model_names.h"
 #include "qsf.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@ typedef struct run_settings {
         *rerank;
     qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
+    model_settings models;
     program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object,

@@ -33,7 +33,7 @@ target_include_directories(qsf_parity_parts PUBLIC "${PROJECT_SOURCE_DIR}/parity
     "${PROJECT_SOURCE_DIR}/core")
 target_include_directories(qsf_parity_parts PRIVATE "${commit}")
 # yyjson's objects are in the converter's library
-target_link_libraries(qsf_parity_parts PUBLIC qsf_convert qsf)
+target_link_libraries(qsf_parity_parts PUBLIC qsf_hub qsf_convert qsf)
 if(NOT WIN32 AND NOT QSF_STATIC)
     target_link_libraries(qsf_parity_parts PRIVATE ${CMAKE_DL_LIBS})
 endif()

@@ -5,7 +5,8 @@ import {QsfError, refuse} from './errors.js';
 import {Remote} from './http.js';
 
 const HUB = 'https://huggingface.co';
-/* hf:OWNER/REPO[@REVISION][/FILE | :QUANTISATION][@REVISION] */
+/* hf:OWNER/REPO[@REVISION][/FILE | :QUANTISATION][@REVISION]
+ * hub/name.c has the same rules; tests/golden/hub_names.json has cases for both. */
 const NAME = /^hf:(?:\/\/)?([\w.-]+\/[\w.-]+)(?:@([^/:@]+))?(?:\/([^@]+)|:([\w.-]+))?(?:@(.+))?$/i;
 const MODEL = /\.(gguf|qsf)$/i, PART = /-(\d{5})-of-(\d{5})(?=\.gguf$)/i;
 const OTHER = /(^|[-_./])(mmproj|imatrix|lora|adapter)/i;

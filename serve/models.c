@@ -83,6 +83,22 @@ static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_e
     return st;
 }
 
+static bool models_ending(void *list)
+{
+    model_list *l = list;
+    pthread_mutex_lock(&l->lock);
+    const bool ends = l->ends;
+    pthread_mutex_unlock(&l->lock);
+    return ends;
+}
+
+/* The file of a model that a request named. */
+static qsf_status model_fetch(model_list *l, model_entry *m, qsf_error *err)
+{
+    if (!m->named || m->fetched) return QSF_OK;
+    return l->set->hub->find(l->set->hub->user, m->named, models_ending, l, &m->fetched, err);
+}
+
 /* QSF_PENDING: it needs more room, and m->need says how much. */
 static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
@@ -94,9 +110,11 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log = models_log;
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
-    qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
+    qsf_status st = model_fetch(l, m, err);
+    const char *path = m->fetched ? m->fetched : m->path;
+    if (!st) st = qsf_model_open(path, &mo, &m->model, err);
     mo.mtp = true;
-    if (!st && m->options.draft_mtp) st = qsf_model_open(m->path, &mo, &m->layer, err);
+    if (!st && m->options.draft_mtp) st = qsf_model_open(path, &mo, &m->layer, err);
     m->options.layer = m->layer;
     if (!st) st = model_template(l, m, err);
     if (!st) st = model_sampler(l, m, err);
@@ -172,6 +190,8 @@ static void model_learn(model_entry *m)
 
 static void model_loaded(model_list *l, model_entry *m)
 {
+    if (m->fetched) m->path = m->fetched;
+    if (m->named) m->missing = !m->fetched;
     if (m->err.status == QSF_PENDING) {
         m->state = MODEL_WANTED;
         return;
@@ -335,7 +355,8 @@ model_answer models_ask(model_list *l, model_entry *m, serve_error *e)
     if (m->state != MODEL_OFF) return MODEL_WAIT;
     if (m->err.status && serve_now() - m->failed_ns < models_retry_ns) {
         const bool memory = m->err.status == QSF_E_MEMORY || m->err.status == QSF_E_BUDGET;
-        serve_refuse(e, memory ? 503 : 500, "model_load_failed", "model",
+        const bool unknown = m->named && m->err.status == QSF_E_NOT_FOUND;
+        serve_refuse(e, memory ? 503 : unknown ? 404 : 500, "model_load_failed", "model",
                      "%.100s: %.200s could not be loaded: %s", m->name, m->path, m->err.text);
         return MODEL_FAIL;
     }
@@ -409,7 +430,7 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     l->wake_fd = wake_fd;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
-    l->cap = set->n_models + (set->models_dir ? MODELS_IN_FOLDER : 0);
+    l->cap = set->n_models + (set->models_dir ? MODELS_IN_FOLDER : 0) + (set->hub ? MODELS_OF_HUB : 0);
     l->entries = calloc(l->cap, sizeof *l->entries);
     if (l->entries && models_fill(l) && models_fill_adapters(l) && models_begin(l, err)) return l;
     models_free(l);
@@ -441,6 +462,8 @@ void models_free(model_list *l)
         lora_list_free(&l->entries[i].adapters);
         free(l->entries[i].cache_file);
         free(l->entries[i].found);
+        free(l->entries[i].named);
+        free(l->entries[i].fetched);
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);

@@ -26,6 +26,8 @@ typedef struct model_entry {
     const char    *path;
     char          *cache_file;               /* NULL: none */
     char          *found;                    /* holds names and path; NULL: not of the folder */
+    char          *named;                    /* holds the name, which a request had; NULL: not of the hub */
+    char          *fetched;                  /* its file; NULL: it was not looked for yet, or in vain */
     bool           seen, missing;            /* seen: in the last scan; missing: its file is gone, or
                                               * another one took its name */
     serve_engine_options options;

@@ -5,7 +5,32 @@
 #include "models_own.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* The entry of a model of the hub, hidden until its file is there. */
+static model_entry *models_of_hub(model_list *l, const char *name, serve_error *e)
+{
+    const size_t len = strlen(name) + 1;
+    for (unsigned i = 0; i < l->n; i++) {
+        model_entry *m = &l->entries[i];
+        if (m->named && !strcmp(m->named, name)) return m;
+    }
+    if (l->n == l->cap || len > SERVE_NAME || strchr(name, ',')) {
+        serve_refuse(e, 400, "model_not_found", "model", len > SERVE_NAME || l->n < l->cap
+                     ? "\"%.80s\": the name is too long, or has a comma"
+                     : "\"%.80s\": this server has had too many models; restart it", name);
+        return NULL;
+    }
+    model_entry *m = &l->entries[l->n];
+    if ((m->named = malloc(len))) memcpy(m->named, name, len);
+    m->missing = true;
+    if (m->named && models_add(l, m->named, m->named)) return m;
+    free(m->named);
+    m->named = NULL;
+    serve_refuse(e, 500, "out_of_memory", NULL, "out of memory");
+    return NULL;
+}
 
 model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e)
 {
@@ -20,6 +45,7 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
         m = models_known(l, name, adapter, e);
     }
     if (m || e->status) return m;
+    if (l->set->hub && l->set->hub->named(name)) return models_of_hub(l, name, e);
     m = models_default(l);
     /* If the model has adapters, "OTHER:ADAPTER" does not mean the model without one. */
     if (any && (l->cap == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;

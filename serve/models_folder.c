@@ -243,7 +243,7 @@ bool models_scan(model_list *l, qsf_error *err)
     folder_free(&files);
     l->looked_ns = serve_now();
     for (unsigned i = l->set->n_models; i < l->n && read && !s.failed; i++)
-        l->entries[i].missing = !l->entries[i].seen;
+        if (!l->entries[i].named) l->entries[i].missing = !l->entries[i].seen;
     if (s.failed) *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
     if (read && !s.failed && !l->n) {
         *err = (qsf_error){ .status = QSF_E_NOT_FOUND };

@@ -7,12 +7,12 @@
 
 #include <pthread.h>
 
-enum { MODELS_TOLD = 256 };
+enum { MODELS_TOLD = 256, MODELS_OF_HUB = 64 };
 
 struct model_list {
     const serve_settings *set;
     int             wake_fd;
-    model_entry    *entries;                 /* command-line models, then those of the folder */
+    model_entry    *entries;                 /* command-line models, then those of folder and hub */
     unsigned        n, cap;
     uint64_t        looked_ns;               /* time of the folder's last scan */
     uint64_t        told[MODELS_TOLD];       /* hashes of the problems logged */

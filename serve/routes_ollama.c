@@ -116,7 +116,8 @@ void route_ollama_pull(const route_call *call)
     if (!model_asked(call, name, sizeof name, &e) && *name) {
         e = (serve_error){ 0 };
         serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
-                     "does not download models: start qsf-serve with the model's file", name);
+                     "does not download models: start qsf-serve with the model's file, or with "
+                     "--models-by-name", name);
     }
     text_clear(&call->f->out);
     text_str(&call->f->out, "{\"status\":\"success\"}\n");

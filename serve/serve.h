@@ -41,10 +41,22 @@ typedef struct serve_lora_file {
     unsigned model;
 } serve_lora_file;
 
+/* Models that requests name and that are downloaded then. */
+typedef struct serve_hub {
+    /* Whether a request's text can be the name of such a model. */
+    bool       (*named)(const char *text);
+    /* The path of the model with this name, downloaded if it is not there; called by the loader's
+     * thread, which has it end soon when stopped(list) is true.  The caller frees *path. */
+    qsf_status (*find)(const void *user, const char *name, bool (*stopped)(void *list), void *list,
+                       char **path, qsf_error *err);
+    const void *user;
+} serve_hub;
+
 typedef struct serve_settings {
     serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
     const char    *models_dir;               /* folder of more models; NULL: none */
     unsigned       n_models, models_max;     /* most that are loaded; 0: all */
+    const serve_hub *hub;                    /* NULL: requests name the models above */
     const char    *default_model;            /* for unknown names; NULL: none */
     serve_lora_file loras[LORA_LIST];
     unsigned       n_loras;

@@ -3,15 +3,16 @@
 qsf.c -lpthread -lm
 SPDX-License-Identifier: MIT
 
-Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert, qsf-bench, qsf-serve and
-qsf-parity) in that order; our own headers are inserted where they are first included, the system's are
-unchanged. No third-party code, so no compression: -DQSF_HAVE_LZ4 -llz4 and so on bring it back.
+Every file of core/, kernels/, platform/native/, hub/ and cli/ (without the other programs) in that
+order; our own headers are inserted where they are first included, the system's are unchanged. No third-party
+code, so no compression: -DQSF_HAVE_LZ4 -llz4 and so on bring it back.
 """
 import pathlib, re, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ["include", "core", "kernels", "platform/native", "cli"]
-LEFT_OUT = re.compile(r"cli/(qsf-convert|convert_\w+|qsf-bench|bench_\w+|qsf-serve|qsf-parity)\.c")
+FOLDERS = ["include", "core", "kernels", "platform/native", "hub", "cli"]
+LEFT_OUT = re.compile(r"cli/(qsf|qsf-convert|convert_\w+|qsf-bench|bench_\w+|qsf-serve|qsf-parity)\.c"
+                      r"|hub/hub_none\.c")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"')
 HEAD = """\
 /* libqsf and qsf-run in one file, made by tools/amalgamate.py:  cc -O3 -o qsf-run qsf.c -lpthread -lm

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
-import {rm} from 'node:fs/promises';
+import {readFile, rm} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, beforeEach, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
@@ -15,7 +15,7 @@ process.env.QSF_CACHE = join(WORK, 'hub-store');
 beforeEach(() => rm(process.env.QSF_CACHE, {recursive: true, force: true}));
 after(() => rm(process.env.QSF_CACHE, {recursive: true, force: true}));
 
-const {parse} = await import(pathToFileURL(packaged('hub.js')));
+const {models, ordered, parse} = await import(pathToFileURL(packaged('hub.js')));
 const TOKEN = 'hf_secret_token', SMALL = tinyModel({layers: 2}), LARGE = tinyModel({layers: 4, context: 512});
 const text = new TextEncoder().encode('# a model\n');
 const REPOS = {
@@ -45,6 +45,24 @@ async function layersOf(model) {
 }
 const named = (server, path) => `${server.url}/owner/tiny-GGUF/resolve/main/${path}`;
 
+test('names, labels and choices are those of hub/name.c', async () => {
+  const cases = JSON.parse(await readFile(new URL('../../tests/golden/hub_names.json', import.meta.url)));
+  for (const [name, repo, file, label, revision] of cases.names) {
+    const found = parse(name);
+    assert.deepEqual([found.repo, found.file ?? '', found.label ?? '', found.revision],
+      [repo, file, label, revision], name);
+  }
+  for (const name of cases.wrong) assert.throws(() => parse(name), code('ARGUMENT', /OWNER\/REPO/), name);
+  for (const [path, label] of Object.entries(cases.labels)) {
+    const [model] = models([{path: path.replace(/-0+1-of-0+2/, ''), size: 1}]);
+    assert.equal(model.label, label, path);
+  }
+  for (const {files, models: want, order} of cases.repositories) {
+    const all = models(files.map(([path, size]) => ({path, size})));
+    assert.deepEqual(all.map(({path, label, parts, bytes}) => [path, label, parts.length, bytes]), want);
+    if (all.length) assert.deepEqual(ordered(all).map(({path}) => path), order);
+  }
+});
 test('names have parts', () => {
   const all = {
     'hf:a/b': {repo: 'a/b', revision: 'main'},

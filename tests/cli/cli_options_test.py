@@ -81,7 +81,8 @@ class Foreign(unittest.TestCase):
         self.assertIn(b"context 64,", r.stderr)
 
     def test_what_cannot_be_done_is_said_with_what_to_do(self):
-        for args, says in ((["-hf", "a/b"], "download the file"), (["--samplers", "top"], "unknown stage"),
+        for args, says in ((["--docker-repo", "a/b"], "Hugging Face's hub"),
+                           (["--samplers", "top"], "unknown stage"),
                            (["--mmproj", "f"], "not supported"),
                            (["--rope-scale", "2"], "as the file specifies"),
                            (["--reasoning", "off"], "show|hide")):

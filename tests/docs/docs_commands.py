@@ -83,8 +83,7 @@ BLOCKS = {
     # ---- docs/many-machines.md
     ("docs/many-machines.md", "mpirun -np 4"): "needs an MPI; tests/mpi/mpi_test.py starts the same",
     # ---- README.md
-    ("README.md", './run "Why'): Run(
-        ('"Why is the sky blue?"', '"Why is the sky blue?" -n 16 -t 1'),
+    ("README.md", './run "Why'): Run(('"Why is the sky blue?"', '"Why is the sky blue?" -n 16 -t 1'),
         ("./test", ": this one"),
         builds="ninja",
     ),
@@ -146,6 +145,8 @@ BLOCKS = {
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),
     ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
+    ("docs/hub.md", "qsf-run -hf OWNER/REPO"): Tried("tests/hub/hub_test.py", "-hf", "@refs/pr/1"),
+    ("docs/hub.md", "qsf list"): Tried("tests/hub/hub_test.py", '"list"', '"show"', '"pull"', '"rm"'),
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
     ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli/cli_lora_test.py", "--lora"),
     ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/core/engine/lora_test.c", "qsf_adapter_load"),
@@ -178,8 +179,7 @@ BLOCKS = {
         "core/base/pool_rest.c",
         "When other programs compete for the processors, a thread that shares one with them"
     ),
-    ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
-        "core/engine/step.c", "token %d; the vocabulary has %u"),
+    ("CONTRIBUTING.md", "if (rows[i].token"): Tried("core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
         "core/layers/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),

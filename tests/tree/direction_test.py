@@ -36,10 +36,11 @@ BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", 
 # The programs see the public headers alone; bindings/ and parity/ also the platform's table.
 BELOW["bindings"] = ("core/base",)
 BELOW["serve"] = ()
-BELOW["parity"] = ("core/base",)
-BELOW["cli"] = ("serve", "parity")
+BELOW["hub"] = ("core/base", "core/text", "platform")      # lists are JSON, and libcurl is loaded
+BELOW["parity"] = ("core/base", "hub")
+BELOW["cli"] = ("serve", "parity", "hub")
 BELOW["mpi"] = ("serve", "cli")
-PROGRAMS = ("bindings", "serve", "parity", "cli", "mpi")
+PROGRAMS = ("bindings", "serve", "hub", "parity", "cli", "mpi")
 # Global names of these must not collide with those of programs that link the libraries.
 LIBRARIES = ("bindings/", "core/", "kernels/", "platform/", "convert/")
 PREFIXES = ("qsf", "odr_asan")      # and what a sanitizer adds
@@ -126,7 +127,7 @@ def may(user, used):
 def included(path, name):
     """The path of a header of ours, "" where it is none."""
     for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels",
-                   ROOT / "convert", ROOT / "cli", ROOT / "serve", ROOT / "parity"):
+                   ROOT / "convert", ROOT / "cli", ROOT / "serve", ROOT / "parity", ROOT / "hub"):
         if (folder / name).is_file():
             return (folder / name).resolve().relative_to(ROOT).as_posix()
     return ""
@@ -251,8 +252,8 @@ def wrong_circles(calls):
 def wrong_calls(nm, objects):
     defined, wanted, names = {}, [], {}
     for path in objects:
-        found = re.search(r"\.dir/(?:\./)?((?:bindings|core|kernels|platform|convert|serve|parity|cli|mpi)/"
-                          r"[\w/.-]+\.c)\.(?:o|obj)$", path)
+        found = re.search(r"\.dir/(?:\./)?((?:bindings|core|kernels|platform|convert|hub|serve|parity|cli|"
+                          r"mpi)/[\w/.-]+\.c)\.(?:o|obj)$", path)
         if found:               # else a library's, or a generated one
             names[path] = found[1]
     listing = subprocess.run([nm, "-A", "-g", "-P", *names], stdout=subprocess.PIPE, check=True,

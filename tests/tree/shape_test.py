@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("bindings cli cmake convert core demo docs examples include js kernels parity platform serve "
+FOLDERS = ("bindings cli cmake convert core demo docs examples hub include js kernels parity platform serve "
            "tests tools web").split()
 KINDS = {".c", ".cmake", ".cpp", ".css", ".h", ".html", ".js", ".md", ".mjs", ".py", ".sh", ".ts", ".txt"}
 FILE, FUNCTION = 600, 60

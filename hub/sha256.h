@@ -1,7 +1,7 @@
-/* SHA-256, by which receipts name files, texts and numbers.
+/* SHA-256, by which a hub names files, and receipts name files, texts and numbers.
  * SPDX-License-Identifier: MIT */
-#ifndef QSF_PARITY_SHA256_H
-#define QSF_PARITY_SHA256_H
+#ifndef QSF_HUB_SHA256_H
+#define QSF_HUB_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>

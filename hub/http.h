@@ -1,0 +1,54 @@
+/* Requests to a hub and to where it sends: each answer's headers, and its bytes to a sink.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_HUB_HTTP_H
+#define QSF_HUB_HTTP_H
+
+#include "base/host.h"
+
+typedef struct hub_http hub_http;
+
+/* An answer's headers.  The first group is of the first answer that had them, as the hub sends them
+ * with a redirection; the others are of the last answer. */
+typedef struct hub_answer {
+    char commit[44], linked_etag[136], code[64];     /* X-Repo-Commit, X-Linked-ETag, X-Error-Code */
+    int64_t linked_size;                             /* -1: not sent */
+    bool away;                                       /* it was redirected to another origin */
+
+    int  status;                                     /* 0: no answer */
+    char etag[136], reason[200], next[1024];         /* ETag without quotes, X-Error-Message, the next page */
+    int64_t length, first, total;                    /* Content-Length, Content-Range; -1: not sent */
+    double retry_after;                              /* seconds; -1: not sent */
+} hub_answer;
+
+/* Takes bytes of an answer of status 200 or 206, whose headers are complete. false: enough; the
+ * sink knows why. */
+typedef bool (*hub_sink)(void *user, const hub_answer *a, const void *bytes, size_t n);
+
+typedef struct hub_http_options {
+    const char *base;           /* the hub's address, which alone is sent the token */
+    const char *token;          /* NULL: none */
+    bool      (*stopped)(void *user);                /* asked often; NULL: never */
+    void       *user;
+} hub_http_options;
+
+/* *out keeps what the options point to.  QSF_E_UNSUPPORTED: no libcurl */
+qsf_status hub_http_new(const hub_http_options *o, hub_http **out, qsf_error *err);
+void       hub_http_free(hub_http *h);               /* takes NULL */
+
+/* One request, and those that it is redirected to.  from: the first byte that is wanted; sink NULL:
+ * only headers are asked for, and a redirection to another origin is the end.
+ *
+ * QSF_OK          there is an answer, whatever its status, and the sink had all of it
+ * QSF_E_IO        no connection, or it ended early; temporary if *again
+ * QSF_E_CANCELLED the caller stopped it, or the sink had enough */
+qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink sink, void *user,
+                        hub_answer *a, bool *again, qsf_error *err);
+/* Waits, but not longer than until the caller stops it: false. */
+bool       hub_http_wait(hub_http *h, double seconds);
+
+/* Whether two addresses have the same scheme, host and port. */
+bool hub_same_origin(const char *a, const char *b);
+/* An address as messages show it: without what may be a key. */
+void hub_url_shown(const char *url, char *out, size_t cap);
+
+#endif

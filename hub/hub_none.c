@@ -1,0 +1,20 @@
+/* For systems without sockets: names are recognised, and refused.
+ * SPDX-License-Identifier: MIT */
+#include "hub.h"
+
+#include "name.h"
+
+#include <string.h>
+
+bool hub_is_name(const char *text)
+{
+    return hub_name_begins(text) || !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8);
+}
+
+qsf_status hub_find(const hub_options *o, const char *name, char **path, qsf_error *err)
+{
+    (void)o;
+    *path = NULL;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%.100s: this program has no network: download the file and give "
+                    "its path", name);
+}
