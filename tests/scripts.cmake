@@ -139,6 +139,12 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
 endif()
 
+# ---- the Python package ----
+if(TARGET qsf_flat_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))
+    qsf_script(python_wheel_test 300 bindings/python/wheel_test.py $<TARGET_FILE:qsf_flat_shared>
+        $<TARGET_FILE:qsf-run> "${models}" "${work}/python_wheel")
+endif()
+
 # ---- layers apart, sequences that are cut and shared ----
 set(every 1)                # under the sanitizers every fifth model: the others run the same functions
 if(QSF_SANITIZE)

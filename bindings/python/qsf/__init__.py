@@ -1,0 +1,20 @@
+"""Language models from QSF and GGUF files, within a memory budget.
+SPDX-License-Identifier: MIT
+
+    import qsf
+
+    with qsf.load("model.gguf") as model:
+        print(model.chat("Why is the sky blue?"))
+"""
+from ._answer import Answer, Logprob, Piece, ToolCall, Usage
+from ._info import ModelInfo
+from ._native import lib as _lib
+from ._native import string as _string
+from ._stream import AsyncStream, Stream
+from .errors import ArgumentError, ContextFullError, NotFoundError, OutOfMemoryError, QsfError
+from .model import Adapter, Model, load
+
+__version__ = _string(_lib.qsf_version())
+__all__ = ["Adapter", "Answer", "ArgumentError", "AsyncStream", "ContextFullError", "Logprob", "Model",
+           "ModelInfo", "NotFoundError", "OutOfMemoryError", "Piece", "QsfError", "Stream", "ToolCall",
+           "Usage", "__version__", "load"]
