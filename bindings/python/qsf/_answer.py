@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -82,7 +82,7 @@ class Answer:
     # All messages to append: with Python functions as tools, calls and results come before it.
     messages: tuple[Mapping[str, Any], ...]
     logprobs: tuple[Logprob, ...] = ()
-    # With a pydantic model as response_format: an object of it.
+    # With a pydantic model as response_format: an object of it, unless the answer is cut off.
     parsed: Any = None
 
     def __str__(self) -> str:
@@ -310,17 +310,6 @@ class EngineAnswer:
         own = all_[0]
         return Logprob(own.token, own.text, own.bytes, own.logprob, tuple(all_[1:]))
 
-    # ---- its end ----
-
     def end(self) -> None:
         """While alone."""
         self._batches.end(self)
-        self.talk.busy = False
-
-
-def parts_of(batches: Batches, turn: EngineAnswer) -> Iterator[Part]:
-    while True:
-        part: Part = batches.piece(turn)
-        yield part
-        if part.end:
-            return

@@ -247,7 +247,9 @@ class Batches:
         return True
 
     def part(self, talk: Talk) -> None:
-        """While alone: nothing uses the conversation any more."""
+        """While alone: nothing uses the conversation any more; its answer ends."""
+        for turn in [turn for turn in self._turns if turn.talk is talk]:
+            self.end(turn)
         self._talks.pop(talk.handle, None)
         if talk.handle:
             lib.qsf_flat_free(talk.handle)

@@ -47,7 +47,7 @@ class ModelInfo:
 
 
 def _texts(handle: int, name: str) -> tuple[str, ...]:
-    found = []
+    found: list[str] = []
     while (text := _native.text(handle, name, len(found))) is not None:
         found.append(text)
     return tuple(found)

@@ -15,7 +15,7 @@ from . import _names
 from ._cdef import CDEF
 from .errors import error
 
-OK, PENDING, FULL = 0, _names.STATUS.index("PENDING"), _names.STATUS.index("FULL")
+OK, PENDING, MEMORY, IO, FULL = map(_names.STATUS.index, ("OK", "PENDING", "MEMORY", "IO", "FULL"))
 
 ffi: Any = FFI()
 ffi.cdef(CDEF)
@@ -137,7 +137,8 @@ def copied_ids(handle: int, guess: int, copy: Callable[[Any, int], int]) -> list
 
 def rows_of(which: str) -> list[Any]:
     """The rows of one of the engine's lists of options: "context", "sampler" or "turn"."""
-    rows, find = [], getattr(lib, f"qsf_{which}_option")
+    rows: list[Any] = []
+    find = getattr(lib, f"qsf_{which}_option")
     while (row := find(len(rows))) != ffi.NULL:
         rows.append(row)
     return rows

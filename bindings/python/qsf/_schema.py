@@ -25,6 +25,23 @@ def is_model(kind: object) -> bool:
     return isinstance(kind, type) and hasattr(kind, "model_json_schema")
 
 
+def closed(schema: Any) -> Any:
+    """A schema whose objects have the properties that it names and no others, as pydantic reads them."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    if isinstance(made.get("properties"), dict):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def schema_of_model(model: Any) -> dict[str, Any]:
+    """That of a pydantic model's class."""
+    return dict(closed(model.model_json_schema()))
+
+
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON schema of a type annotation."""
     if kind in BASIC:
@@ -32,7 +49,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
     if kind is Any or kind is inspect.Parameter.empty:
         return {}
     if is_model(kind):
-        return dict(kind.model_json_schema())
+        return schema_of_model(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is typing.Annotated:
         described = next((one for one in arguments[1:] if isinstance(one, str)), None)
@@ -58,13 +75,13 @@ def schema_of(kind: Any) -> dict[str, Any]:
 
 def _object(hints: Mapping[str, Any], required: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema_of(kind) for name, kind in hints.items()},
-            "required": [name for name in hints if name in required]}
+            "required": [name for name in hints if name in required], "additionalProperties": False}
 
 
 def _documented(text: str) -> tuple[str, dict[str, str]]:
     """A docstring's description, and those of parameters: "name: text", "name (type): text" and
     ":param name: text"."""
-    found = dict(re.findall(r"^\s*(?::param\s+)?(?:\w+\s+)?(\w+)\s*(?:\([^)]*\))?:\s+(\S.*)$", text, re.M))
+    found = dict(re.findall(r"^\s*(?::param\s+)?(?:\w+\s+)?(\w+)\s*(?:\([^)]*\))?:[ \t]+(\S.*)$", text, re.M))
     ends = re.search(r"^\s*(Args|Arguments|Parameters|Returns|Raises):?\s*$|^\s*:(param|return)", text, re.M)
     return (text[: ends.start()] if ends else text).strip(), found
 
@@ -90,7 +107,8 @@ def tool_of(function: Callable[..., Any]) -> dict[str, Any]:
             required.append(name)
     return {"type": "function", "function": {
         "name": function.__name__, "description": description,
-        "parameters": {"type": "object", "properties": properties, "required": required}}}
+        "parameters": {"type": "object", "properties": properties, "required": required,
+                       "additionalProperties": False}}}
 
 
 def tools_of(given: list[Any]) -> tuple[str, dict[str, Callable[..., Any]]]:
@@ -102,7 +120,7 @@ def tools_of(given: list[Any]) -> tuple[str, dict[str, Callable[..., Any]]]:
             functions[tool["function"]["name"]] = one
         elif is_model(one):
             tool = {"type": "function", "function": {"name": one.__name__, "description": one.__doc__ or "",
-                                                     "parameters": one.model_json_schema()}}
+                                                     "parameters": schema_of_model(one)}}
         elif isinstance(one, Mapping):
             tool = dict(one)
         else:
@@ -160,7 +178,7 @@ def shape_of(given: Any) -> tuple[int, str, bool] | None:
     """response_format: the kind of a grammar, its text, and whether keywords of a schema may be ignored;
     None: no constraint."""
     if is_model(given):
-        return _names.GRAMMAR_JSON_SCHEMA, json_of(given.model_json_schema(), "response_format"), True
+        return _names.GRAMMAR_JSON_SCHEMA, json_of(schema_of_model(given), "response_format"), True
     if isinstance(given, re.Pattern):
         return _names.GRAMMAR_REGEX, given.pattern, False
     if not isinstance(given, Mapping):

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _schema
 from ._answer import Answer, Asked, EngineAnswer, FinishReason, Logprob, Piece, ToolCall, Usage
-from ._batches import Batches
+from ._batches import Batches, Talk
 from ._messages import json_of
 from .errors import QsfError, error
 
@@ -21,10 +21,12 @@ class Stream(Iterator[Piece]):
     """The pieces of an answer. After the last one, answer is the whole. Leaving the loop, close() or the
     end of a with block ends it."""
 
-    def __init__(self, batches: Batches, asked: Asked, begin: Callable[[Asked], EngineAnswer],
-                 messages: list[dict[str, Any]], functions: dict[str, Callable[..., Any]],
+    def __init__(self, batches: Batches, asked: Asked, claim: Callable[[str], Talk],
+                 make: Callable[[Talk, Asked], EngineAnswer], messages: list[dict[str, Any]],
+                 functions: dict[str, Callable[..., Any]],
                  done: Callable[[Answer], None] | None = None) -> None:
-        self._batches, self._asked, self._begin = batches, asked, begin
+        self._batches, self._asked, self._claim, self._make = batches, asked, claim, make
+        self._talk: Talk | None = None
         self._messages, self._functions, self._done = messages, functions, done
         self._turn: EngineAnswer | None = None
         self._rounds = asked.options.get("max_tool_rounds", 8) if functions else 0
@@ -39,10 +41,16 @@ class Stream(Iterator[Piece]):
         """Begins it, unless it has begun."""
         if self._turn is None and not self._over:
             self._tally.begin()
+            prompt = self._asked.prompt
+            if self._talk is None:
+                text = prompt if isinstance(prompt, str) else ",".join(map(str, prompt))
+                self._talk = self._claim(text)
+            self._turn = turn = self._make(self._talk, self._asked)
             try:
-                self._turn = self._begin(self._asked)
+                with self._batches.alone():
+                    turn.begin()
             except BaseException:
-                self._over = True
+                self.close()
                 raise
         return self
 
@@ -98,10 +106,11 @@ class Stream(Iterator[Piece]):
             self._asked.tool_choice = None
             tally.again()
             return True
-        self._over = True
+        self._release()
         reason: FinishReason = "tool_calls" if calls else "length" if end in ("length", "full") else "stop"
+        parsed = None if reason == "length" else self.parse(tally.text)
         self.answer = Answer(tally.text, tally.reasoning, tuple(calls), reason, tally.usage(), end, message,
-                             tuple(self._new), tuple(tally.logprobs), self.parse(tally.text))
+                             tuple(self._new), tuple(tally.logprobs), parsed)
         if self._done:
             self._done(self.answer)
         return False
@@ -116,7 +125,6 @@ class Stream(Iterator[Piece]):
 
     def close(self) -> None:
         """Ends the answer."""
-        self._over = True
         turn, self._turn = self._turn, None
         if turn and not self._batches.closed and not self._batches.is_foreign:
             try:
@@ -124,6 +132,12 @@ class Stream(Iterator[Piece]):
                     turn.end()
             except QsfError:            # closed meanwhile
                 pass
+        self._release()
+
+    def _release(self) -> None:
+        self._over = True
+        if self._talk:
+            self._talk.busy = False
 
     def __enter__(self) -> Stream:
         return self
@@ -132,9 +146,11 @@ class Stream(Iterator[Piece]):
         self.close()
 
     def __del__(self) -> None:          # may run inside of any call: no locks
-        turn = getattr(self, "_turn", None)
+        turn, talk = getattr(self, "_turn", None), getattr(self, "_talk", None)
         if turn:
             self._batches.later(turn.end)
+        if talk and not self._over:
+            talk.busy = False
 
     def __reduce__(self) -> Any:
         raise TypeError("an answer under way cannot be pickled; its Answer can")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 
+from . import _sessions
 from ._batches import Batches, Talk
 
 # Conversations that stay.
@@ -40,6 +41,14 @@ class Talks:
         for one in extra:
             self._batches.later(lambda one=one: self._batches.part(one))       # type: ignore[misc]
         return talk
+
+    def load(self, data: bytes) -> int:
+        """Restores a session in a conversation that the next alike call continues."""
+        talk = self.claim("")
+        try:
+            return _sessions.load(self._batches, talk, data, talk.uses)
+        finally:
+            talk.busy = False
 
     def _best(self, text: str) -> Talk:
         """One that has half of its prompt in common is continued; others keep what they have, as long as

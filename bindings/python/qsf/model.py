@@ -4,6 +4,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import weakref
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union, overload
 
-from . import _native, _options, _schema, _vectors
+from . import _logits, _native, _options, _schema, _sessions, _vectors
 from ._answer import Answer, Asked, EngineAnswer
 from ._batches import Batches, Talk
 from ._info import ModelInfo, info_of, stats_of
@@ -20,6 +21,7 @@ from ._native import ffi, lib
 from ._option_types import ContextOptions, SamplingOptions
 from ._stream import AsyncStream, Stream
 from ._talks import Talks
+from .conversation import Conversation
 from .errors import error, refuse, shown
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ log = logging.getLogger("qsf")
 PARALLEL = 8
 AdapterUse = Union["Adapter", "tuple[Adapter, float]"]
 Tokens = Iterable[int]
+# Takes a conversation of the engine, for a prompt; None: one of the model's own.
+Claim = Optional[Callable[[str], Talk]]
 
 
 class LoadOptions(ContextOptions, total=False):
@@ -199,7 +203,7 @@ class Model:
         """The same for asyncio."""
         return AsyncStream(lambda: self._generate(prompt, dict(options)), self._executor)
 
-    def _chat(self, given: Messages, options: dict[str, Any], talk: Talk | None = None,
+    def _chat(self, given: Messages, options: dict[str, Any], claim: Claim = None,
               done: Callable[[Answer], None] | None = None) -> Stream:
         self._batches.check()
         taken, messages = _options.checked("chat", options), messages_of(given)
@@ -213,39 +217,29 @@ class Model:
             asked.documents = json_of(taken["documents"], "documents")
         if "chat_template_kwargs" in taken:
             asked.kwargs = json_of(taken["chat_template_kwargs"], "chat_template_kwargs")
-        return self._stream(asked, messages, functions, talk, done)
+        return self._stream(asked, messages, functions, claim, done)
 
-    def _generate(self, prompt: str | Tokens, options: dict[str, Any], talk: Talk | None = None) -> Stream:
+    def _generate(self, prompt: str | Tokens, options: dict[str, Any], claim: Claim = None) -> Stream:
         self._batches.check()
         taken = _options.checked("generate", options)
         given = prompt if isinstance(prompt, str) else _options.ids_of(prompt, self.info.vocabulary)
-        return self._stream(Asked(given, False, taken), [], {}, talk, None)
+        return self._stream(Asked(given, False, taken), [], {}, claim, None)
 
     def _stream(self, asked: Asked, messages: list[dict[str, Any]], functions: dict[str, Any],
-                talk: Talk | None, done: Callable[[Answer], None] | None) -> Stream:
+                claim: Claim, done: Callable[[Answer], None] | None) -> Stream:
         taken = asked.options
         form = taken.get("response_format")
         if form is not None:
             asked.shape = _schema.shape_of(form)
         asked.uses = self._uses(taken)
-        stream = Stream(self._batches, asked, lambda what: self._begin(what, talk), messages, functions, done)
-        if _schema.is_model(form):
+        stream = Stream(self._batches, asked, claim or self._talks.claim, self._make, messages, functions,
+                        done)
+        if form is not None and _schema.is_model(form):
             stream.parse = form.model_validate_json
         return stream
 
-    def _begin(self, asked: Asked, talk: Talk | None) -> EngineAnswer:
-        prompt = asked.prompt
-        mine = talk or self._talks.claim(prompt if isinstance(prompt, str) else ",".join(map(str, prompt)))
-        turn = EngineAnswer(self._batches, mine, asked, self._token_bytes, self._warn)
-        try:
-            with self._batches.alone():
-                turn.begin()
-        except BaseException:
-            mine.busy = False
-            if turn.handle:
-                self._batches.later(turn.end)
-            raise
-        return turn
+    def _make(self, talk: Talk, asked: Asked) -> EngineAnswer:
+        return EngineAnswer(self._batches, talk, asked, self._token_bytes, self._warn)
 
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
@@ -255,6 +249,13 @@ class Model:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(64, "qsf")
             return self._pool
+
+    def conversation(self, *, system: str | None = None, messages: Messages | None = None,
+                     **options: Unpack[ChatOptions]) -> Conversation:
+        """A conversation of its own, with options that its chats have unless they are given others. system:
+        its first message; messages: those after it, to continue an earlier conversation."""
+        _options.checked("chat", options)
+        return Conversation(self, system, messages, dict(options))
 
     # ---- texts ----
 
@@ -347,6 +348,41 @@ class Model:
         scores = sorted(enumerate(float(values[0]) for values in found), key=lambda one: (-one[1], one[0]))
         return scores[: taken.get("top_n")]
 
+    def logits(self, tokens: str | Tokens, *, every: bool = False) -> Floats:
+        """The logits after the last token, float32[vocabulary]; with every, after each token,
+        float32[tokens][vocabulary]. A string becomes tokens with those that begin one."""
+        ids = self._prompt_ids(tokens)
+        shape = (len(ids), self.info.vocabulary) if every else (self.info.vocabulary,)
+        out: Floats = _vectors.numpy_().empty(shape, _vectors.numpy_().float32)
+
+        def take(i: int, row: Floats) -> None:
+            out[i if every else slice(None)] = row
+        _logits.each(self._batches, ids, 0 if every else len(ids) - 1, self.info.batch_size,
+                     self.info.vocabulary, take)
+        return out
+
+    def perplexity(self, tokens: str | Tokens) -> float:
+        """How well the model predicts each token but the first from those before it: exp of the mean
+        negative log probability."""
+        ids, np, losses = self._prompt_ids(tokens), _vectors.numpy_(), []
+        if len(ids) < 2:
+            raise refuse("a perplexity needs two tokens or more")
+
+        def take(i: int, row: Floats) -> None:
+            most = float(row.max())
+            total = float(np.exp(row - most).sum(dtype=np.float64))
+            losses.append(most + math.log(total) - float(row[ids[i + 1]]))
+        _logits.each(self._batches, ids[:-1], 0, self.info.batch_size, self.info.vocabulary, take)
+        return float(np.exp(np.mean(losses)))
+
+    def _prompt_ids(self, tokens: str | Tokens) -> list[int]:
+        ids = self._inputs([tokens])[0]
+        if not ids:
+            raise refuse("there are no tokens to compute")
+        if len(ids) > self.info.context_length:
+            raise error("FULL", f"{len(ids)} tokens; the context has {self.info.context_length}")
+        return ids
+
     # ---- adapters ----
 
     def load_adapter(self, path: Any, *, scale: float = 1.0) -> Adapter:
@@ -376,6 +412,14 @@ class Model:
         return uses
 
     # ---- the rest ----
+
+    def save_session(self) -> bytes:
+        """What the last call of chat() or generate() has computed: Conversation.save()."""
+        return _sessions.save(self._batches, self._talks.last)
+
+    def load_session(self, data: bytes) -> int:
+        """Resumes from it; returns the number of tokens."""
+        return self._talks.load(data)
 
     def stats(self) -> dict[str, float]:
         """What the context has counted: docs/flat.md, with "_" for "-"."""
