@@ -104,12 +104,16 @@ def python_type(option):
     return {"whole": "int", "number": "float", "flag": "bool", "text": "str"}[option.kind]
 
 
+def optional(kind):
+    return f"Optional[{kind}]"
+
+
 def typed(name, base, doc, options):
     lines = [f"class {name}({base}, total=False):", f'    """{doc}"""', ""]
     for o in options:
         said = o.help if o.kind == "text" else f"{o.help}; default {make_options.default(o)}"
         lines += textwrap.wrap(said, 98, initial_indent="    # ", subsequent_indent="    # ")
-        lines.append(f"    {python_name(o)}: {python_type(o)}")
+        lines.append(f"    {python_name(o)}: {optional(python_type(o))}")
     return "\n".join(lines) + "\n"
 
 
@@ -118,7 +122,7 @@ def option_types():
                        "core/engine/options.c")
     contexts = [o for o in make_options.options() if o.name not in NOT_LOADED]
     turns = [o for o in make_options.options("turn") if o.name in make_options.TURN_NAMES]
-    return (head + "from typing import Literal, TypedDict\n\n\n" +
+    return (head + "from typing import Literal, Optional, TypedDict\n\n\n" +
             typed("ContextOptions", "TypedDict", "Options of load().", contexts) + "\n\n" +
             typed("SamplingOptions", "TypedDict", "Options of answers.",
                   make_options.options("sampler") + turns))

@@ -84,7 +84,8 @@ def texts() -> Kind:
 def _most_tokens(value: Any) -> int | None:
     if value in (-1, math.inf):
         return -1
-    return int(value) if is_whole(value) and 0 <= value <= 2 ** 53 else None
+    is_number = is_whole(value) or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_number and 0 <= value <= 2 ** 53 else None
 
 
 def _biases(value: Any) -> list[tuple[int, float]] | None:

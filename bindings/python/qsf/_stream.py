@@ -18,7 +18,7 @@ from .errors import QsfError, error
 
 
 class Stream(Iterator[Piece]):
-    """The pieces of an answer. After the last one, answer is the whole. Leaving the loop, close() or the
+    """The pieces of an answer, one for each token. After the last one, answer is the whole. Leaving the loop, close() or the
     end of a with block ends it."""
 
     def __init__(self, batches: Batches, asked: Asked, claim: Callable[[str], Talk],
@@ -78,8 +78,7 @@ class Stream(Iterator[Piece]):
                 if not again:
                     return Piece(text, part.reasoning, tuple(part.calls), part.logprob, part.token,
                                  self.answer)
-            if text or part.reasoning or part.calls or part.logprob:
-                return Piece(text, part.reasoning, tuple(part.calls), part.logprob, part.token)
+            return Piece(text, part.reasoning, tuple(part.calls), part.logprob, part.token)
 
     def _end_turn(self, turn: EngineAnswer, end: str) -> bool:
         """The engine's answer has ended; whether another one follows, after results of functions."""

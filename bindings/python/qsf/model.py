@@ -43,49 +43,49 @@ class LoadOptions(ContextOptions, total=False):
 
     # Answers that are computed together; 0: 8, or 1 with ram_budget, kv_window, kv_heavy,
     # kv_may_drop or early_exit, which make batches costly or change results with them.
-    max_parallel: int
-    device: Literal["auto", "cpu"]
-    vocab_only: bool            # only description and tokenizer
-    i2s_layout: str             # docs/bitnet-files.md
+    max_parallel: Optional[int]
+    device: Optional[Literal["auto", "cpu"]]
+    vocab_only: Optional[bool]          # only description and tokenizer
+    i2s_layout: Optional[str]           # docs/bitnet-files.md
 
 
 class GenerateOptions(SamplingOptions, total=False):
     """Options of generate(). None is the default."""
 
     max_tokens: Optional[float]         # default 256; math.inf: until the model ends its answer
-    choice: int                         # which of several answers with one seed
+    choice: Optional[int]               # which of several answers with one seed
     stop: Union[str, list[str], None]
-    banned_texts: Union[str, list[str]]
-    dry_sequence_breakers: Union[str, list[str]]
+    banned_texts: Optional[Union[str, list[str]]]
+    dry_sequence_breakers: Optional[Union[str, list[str]]]
     logit_bias: Any                     # {token id: bias}; -math.inf forbids a token
-    logprobs: bool
-    top_logprobs: int                   # 0 to 100
+    logprobs: Optional[bool]
+    top_logprobs: Optional[int]         # 0 to 100
     # In OpenAI's form, a JSON Schema, a pydantic model, a compiled regular expression, or
     # {"type": "regex", "regex": ...}, {"type": "grammar", "grammar": ...},
     # {"type": "choices", "choices": [...]}.
     response_format: Any
-    json_blanks: int                    # the most white space in JSON; default 32, -1: any
-    adapters: list[AdapterUse]
+    json_blanks: Optional[int]          # the most white space in JSON; default 32, -1: any
+    adapters: Optional[list[AdapterUse]]
 
 
 class TemplateOptions(TypedDict, total=False):
     """How a conversation becomes a prompt."""
 
-    template: str                       # a name ("chatml", ...) or Jinja source; default: the model's own
+    template: Optional[str]             # a name ("chatml", ...) or Jinja source; default: the model's own
     # Functions, pydantic models, or tools in OpenAI's form. Functions are called with the model's
     # arguments, and the model then answers again.
-    tools: list[Any]
-    documents: list[Any]
+    tools: Optional[list[Any]]
+    documents: Optional[list[Any]]
     chat_template_kwargs: Any           # more variables of the template: {"enable_thinking": False}
-    continue_final_message: bool        # the answer continues the last message
+    continue_final_message: Optional[bool]  # the answer continues the last message
 
 
 class ChatOptions(GenerateOptions, TemplateOptions, total=False):
     """Options of chat()."""
 
     tool_choice: Any                    # "auto", "none", "required", or the name of a tool
-    parallel_tool_calls: bool           # default True
-    max_tool_rounds: int                # how often functions are called; default 8
+    parallel_tool_calls: Optional[bool]  # default True
+    max_tool_rounds: Optional[int]      # how often functions are called; default 8
 
 
 class Adapter:
