@@ -18,5 +18,5 @@ from .model import Adapter, Model, load
 
 __version__ = _string(_lib.qsf_version())
 __all__ = ["Adapter", "Answer", "ArgumentError", "AsyncOpenAI", "AsyncStream", "ContextFullError",
-           "Conversation", "Logprob", "Model", "ModelInfo", "NotFoundError", "OpenAI", "OutOfMemoryError", "Piece", "QsfError", "Stream",
-           "ToolCall", "Usage", "__version__", "load"]
+           "Conversation", "Logprob", "Model", "ModelInfo", "NotFoundError", "OpenAI", "OutOfMemoryError",
+           "Piece", "QsfError", "Stream", "ToolCall", "Usage", "__version__", "load"]

@@ -81,9 +81,12 @@ def _usage(usages: list[Usage]) -> dict[str, Any]:
             "prompt_tokens_details": {"cached_tokens": usages[0].cached_tokens}}
 
 
+def _token(one: Logprob) -> dict[str, Any]:
+    return {"token": one.text, "bytes": list(one.bytes), "logprob": one.logprob}
+
+
 def _logprob(one: Logprob) -> dict[str, Any]:
-    return {"token": one.text, "bytes": list(one.bytes), "logprob": one.logprob,
-            "top_logprobs": [{"token": t.text, "bytes": list(t.bytes), "logprob": t.logprob} for t in one.top]}
+    return {**_token(one), "top_logprobs": [_token(other) for other in one.top]}
 
 
 def _text_logprobs(all_: tuple[Logprob, ...]) -> dict[str, Any]:
@@ -387,7 +390,8 @@ class AsyncChatCompletions(_Completions):
         if stream:
             chunks = _ChatChunks(requests.name, with_usage, bool(options.get("logprobs")))
             return AsyncChunks(requests.model.achat(messages, **options), chunks.of, chunks.first())
-        return requests.whole_chat(await _all([requests.model.achat(messages, **one) for one in each]), options)
+        answers = await _all([requests.model.achat(messages, **one) for one in each])
+        return requests.whole_chat(answers, options)
 
 
 class AsyncTextCompletions(_Completions):

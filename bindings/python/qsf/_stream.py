@@ -18,8 +18,8 @@ from .errors import QsfError, error
 
 
 class Stream(Iterator[Piece]):
-    """The pieces of an answer, one for each token. After the last one, answer is the whole. Leaving the loop, close() or the
-    end of a with block ends it."""
+    """The pieces of an answer, one for each token. After the last one, answer is the whole. Leaving the
+    loop, close() or the end of a with block ends it."""
 
     def __init__(self, batches: Batches, asked: Asked, claim: Callable[[str], Talk],
                  make: Callable[[Talk, Asked], EngineAnswer], messages: list[dict[str, Any]],

@@ -18,12 +18,11 @@ DECIDED = frozenset((
     "n_threads_batch", "rope_scaling_type", "rope_freq_base", "rope_freq_scale", "offload_kqv", "flash_attn",
     "op_offload", "swa_full", "logits_all", "embedding", "last_n_tokens_size", "no_perf", "numa", "verbose",
     "n_ubatch", "spm_infill", "tokenizer"))
-SAMPLING = {"typical_p": "typical_p", "repeat_penalty": "repeat_penalty", "temperature": "temperature",
-            "top_p": "top_p", "min_p": "min_p", "top_k": "top_k", "frequency_penalty": "frequency_penalty",
-            "presence_penalty": "presence_penalty", "seed": "seed", "logit_bias": "logit_bias", "stop": "stop",
-            "tools": "tools", "tool_choice": "tool_choice", "response_format": "response_format", "echo": "echo",
-            "logprobs": "logprobs", "top_logprobs": "top_logprobs", "mirostat_mode": "mirostat",
-            "mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"}
+# Parameters of calls that have the same name here, and one that has not.
+SAME = ("typical_p", "repeat_penalty", "temperature", "top_p", "min_p", "top_k", "frequency_penalty",
+        "presence_penalty", "seed", "logit_bias", "stop", "tools", "tool_choice", "response_format", "echo",
+        "logprobs", "top_logprobs", "mirostat_tau", "mirostat_eta")
+SAMPLING = {**{name: name for name in SAME}, "mirostat_mode": "mirostat"}
 
 
 class LlamaGrammar:
@@ -128,7 +127,8 @@ class Llama:
         return found.tolist() if isinstance(input, str) else [row.tolist() for row in found]
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
-        return self.model.tokenize(text.decode("utf-8", "replace"), add_special=add_bos, parse_special=special)
+        given = text.decode("utf-8", "replace")
+        return self.model.tokenize(given, add_special=add_bos, parse_special=special)
 
     def detokenize(self, tokens: Sequence[int], prev_tokens: Any = None, special: bool = False) -> bytes:
         self.model._batches.check()

@@ -84,7 +84,8 @@ class OpenAI(unittest.TestCase):
 
     def test_several_answers_differ(self):
         with qsf.OpenAI(qsf.load(tiny(), threads=1)) as client:
-            response = client.chat.completions.create(**{**ASK, "temperature": 1.5}, n=3, max_tokens=12, seed=4)
+            ask = {**ASK, "temperature": 1.5, "n": 3, "max_tokens": 12, "seed": 4}
+            response = client.chat.completions.create(**ask)
             self.read(ChatCompletion, response)
             self.assertEqual(len({one.message.content for one in response.choices}), 3)
             self.assertEqual([one.finish_reason for one in response.choices], ["length"] * 3)
@@ -99,8 +100,8 @@ class OpenAI(unittest.TestCase):
             self.assertIsInstance(response.choices[0].message.parsed, Yes)
 
     def test_completions(self):
-        response = self.client.completions.create(model="x", prompt=["Hi\n", "Hi\n"], temperature=0, logprobs=1,
-                                                  echo=True)
+        response = self.client.completions.create(model="x", prompt=["Hi\n", "Hi\n"], temperature=0,
+                                                  logprobs=1, echo=True)
         read = self.read(Completion, response)
         self.assertEqual([one.text for one in read.choices], ["Hi\nHello world."] * 2)
         self.assertEqual(read.choices[0].logprobs.tokens, ["Hello", " world."])
@@ -139,7 +140,8 @@ class OpenAI(unittest.TestCase):
             text = "".join([chunk.choices[0].delta.get("content", "") async for chunk in stream])
             more = await client.completions.create(prompt="Hi\n", temperature=0)
             vectors = await client.embeddings.create(input="one")
-            return whole.choices[0].message.content, text, more.choices[0].text, len(vectors.data[0].embedding)
+            return (whole.choices[0].message.content, text, more.choices[0].text,
+                    len(vectors.data[0].embedding))
         self.assertEqual(asyncio.run(main()), ("Hello world.",) * 3 + (self.model.info.embedding,))
 
 
@@ -160,12 +162,14 @@ class LlamaCpp(unittest.TestCase):
         done = self.llama.create_chat_completion(messages=[{"role": "user", "content": "Hi"}], temperature=0)
         self.assertEqual(done["choices"][0]["message"]["content"], "Hello world.")
         pieces = self.llama.create_chat_completion(messages=[{"role": "user", "content": "Hi"}], stream=True)
-        self.assertEqual("".join(one["choices"][0]["delta"].get("content", "") for one in pieces), "Hello world.")
+        self.assertEqual("".join(one["choices"][0]["delta"].get("content", "") for one in pieces),
+                         "Hello world.")
 
     def test_tokens_are_bytes_and_vectors_are_lists(self):
         ids = self.llama.tokenize(b"Hi\n")
         self.assertEqual(self.llama.detokenize(ids), b"Hi\n")
-        self.assertEqual(self.llama.detokenize(list(self.llama.generate(ids, temperature=0))), b"Hello world.")
+        answer = list(self.llama.generate(ids, temperature=0))
+        self.assertEqual(self.llama.detokenize(answer), b"Hello world.")
         self.assertEqual([len(one) for one in self.llama.embed(["a", "b"])], [self.llama.n_embd()] * 2)
         self.assertEqual(len(self.llama.create_embedding("a")["data"][0]["embedding"]), self.llama.n_embd())
         self.assertEqual((self.llama.n_ctx(), self.llama.n_vocab() > 256), (256, True))

@@ -31,8 +31,7 @@ def run(*command):
 
 shutil.rmtree(WORK, ignore_errors=True)
 WORK.mkdir(parents=True)
-run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", WORK,
-    "-C", f"cmake.define.QSF_FLAT_LIBRARY={LIBRARY}", ROOT / "bindings" / "python")
+run(sys.executable, ROOT / "tools" / "make_wheel.py", WORK, "--library", LIBRARY, "--offline")
 wheels = list(WORK.glob("*.whl"))
 assert len(wheels) == 1, wheels
 with zipfile.ZipFile(wheels[0]) as archive:
@@ -46,6 +45,26 @@ others = {name for name in names - own if ".dist-info/" not in name}
 assert len(others) == 1 and "qsf_flat" in next(iter(others)), f"besides the package's files: {others}"
 assert "-py3-none-" in wheels[0].name, f"{wheels[0].name} is for one version of Python"
 assert bytes_ < 6e6, f"the wheel has {bytes_} bytes"
+
+# The tag is that of what the library needs.
+sys.path.insert(0, str(ROOT / "tools"))
+import make_wheel
+
+OBJDUMP = """  NEEDED               libm.so.6
+  NEEDED               ld-linux-x86-64.so.2
+  required from libm.so.6:
+    0x09691a75 0x00 05 GLIBC_2.2.5
+    0x069691b9 0x00 04 GLIBC_2.29
+"""
+assert make_wheel.needs(OBJDUMP) == ([], (2, 29)), make_wheel.needs(OBJDUMP)
+assert make_wheel.needs(OBJDUMP + "  NEEDED  liblz4.so.1\n")[0] == ["liblz4.so.1"]
+if wheels[0].name.endswith("-linux_x86_64.whl"):        # the library that was given needs others
+    other = make_wheel.retagged(shutil.copy(wheels[0], WORK / wheels[0].name.replace("qsf-", "qsf-0.")),
+                                "manylinux_2_29_x86_64")
+    assert other.name.endswith("-py3-none-manylinux_2_29_x86_64.whl"), other
+    with zipfile.ZipFile(other) as archive:
+        wheel = next(name for name in archive.namelist() if name.endswith("/WHEEL"))
+        assert b"Tag: py3-none-manylinux_2_29_x86_64" in archive.read(wheel), archive.read(wheel)
 
 # A fresh environment, with the dependencies of this one.
 run(sys.executable, "-m", "venv", "--without-pip", WORK / "venv")
