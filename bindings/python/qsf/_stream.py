@@ -88,7 +88,7 @@ class Stream(Iterator[Piece]):
         message = {**turn.message}
         message.pop("tool_calls", None)
         message.setdefault("role", "assistant")
-        message["content"] = tally.text
+        message["content"] = tally.text.replace("\0", "\ufffd")       # which templates do not accept
         if calls:
             message["tool_calls"] = [call.as_dict() for call in calls]
         self._new.append(message)

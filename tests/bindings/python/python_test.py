@@ -119,6 +119,12 @@ class Answers(Case):
                                                                                      "content": "x"}], **CHAT)
         self.assertEqual(again.text, first.text)
 
+    def test_a_zero_byte_of_an_answer_does_not_end_its_conversation(self):
+        talk = self.load(scripted("zero", "a\0b")).conversation(**CHAT)
+        self.assertEqual(talk.chat("x").text, "a\0b")
+        self.assertEqual(talk.chat("y").text, "a\0b")
+        self.assertEqual(talk.messages[1]["content"], "a\ufffdb")
+
     def test_halves_of_characters_do_not_end_the_program(self):
         model = self.load(hello())
         self.assertEqual(model.detokenize(model.tokenize("a\ud800b")), "a\ufffdb")
