@@ -4,9 +4,10 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from ._native import FULL, OK, PENDING, ffi, lib
 from ._options import encoded, engine_texts
 from .errors import refuse
 
+log = logging.getLogger("qsf")
 LOGPROBS_MOST = 101             # of the token itself and 100 others
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -155,12 +157,11 @@ class Part:
 class EngineAnswer:
     """An answer in the engine, of a conversation that is this answer's until it ends."""
 
-    def __init__(self, batches: Batches, talk: Talk, asked: Asked, token_bytes: Callable[[int], bytes],
-                 warn: Callable[[str], None]) -> None:
+    def __init__(self, batches: Batches, talk: Talk, asked: Asked) -> None:
         self.talk, self.handle, self.ended = talk, 0, False
         self.pieces: deque[Part] = deque()
         self.failed: BaseException | None = None
-        self._batches, self._asked, self._token_bytes, self._warn = batches, asked, token_bytes, warn
+        self._batches, self._asked = batches, asked
         self._n_calls = 0
         self.prompt_tokens = self.cached_tokens = 0
         self.message: dict[str, Any] = {}
@@ -233,7 +234,7 @@ class EngineAnswer:
             refused = why
             status, why = self._try(kind, text, True)
             if status == OK:
-                self._warn(f"not kept of response_format: {refused}")
+                log.warning("not kept of response_format: %s", refused)
         if status != OK:
             if _names.STATUS[status] == "MEMORY":
                 _native.fail(self.talk.handle, status)
@@ -241,7 +242,7 @@ class EngineAnswer:
             raise refuse(why if why.startswith(f"{name}:") else f"{name}: {why}")
         loosened = _native.text(self.talk.handle, "loosened")
         if loosened:
-            self._warn(f"not kept of the tools' schemas: {loosened}")
+            log.warning("not kept of the tools' schemas: %s", loosened)
 
     def _try(self, kind: int, text: str | None, loose: bool) -> tuple[int, str]:
         asked, options = self._asked, self._asked.options
@@ -305,7 +306,7 @@ class EngineAnswer:
             return None
         all_ = []
         for i in range(n):
-            raw = self._token_bytes(ids[i])
+            raw = _native.token_bytes(self._batches.model, ids[i])
             all_.append(Logprob(ids[i], raw.decode("utf-8", "replace"), raw, values[i]))
         own = all_[0]
         return Logprob(own.token, own.text, own.bytes, own.logprob, tuple(all_[1:]))

@@ -56,6 +56,7 @@ class Batches:
         self._turns: list[Turn] = []                    # that have begun and not ended
         self._held: set[int] = set()                    # talks (id) that have left for others
         self._batch: list[Turn] | None = None           # with rows in the unfinished batch
+        self._untaken: list[Turn] = []                  # of the last one, whose pieces are not read yet
         self._talks: dict[int, Talk] = {}               # by handle
         self._dropped: deque[Callable[[], None]] = deque()
 
@@ -93,7 +94,7 @@ class Batches:
                 self._jobs -= 1
         try:
             self._tidy()
-            while finished and self._batch:
+            while finished and (self._batch or self._untaken):
                 self._step()
             yield
         finally:
@@ -150,14 +151,13 @@ class Batches:
                 self._leave()
 
     def _round(self, first: Turn) -> None:
-        if self._batch is None:
-            turns = [first] + [turn for turn in self._turns
-                               if turn is not first and len(turn.pieces) < AHEAD and not turn.failed]
+        if self._batch is None and not self._untaken:
+            turns = [turn for turn in self._turns if len(turn.pieces) < AHEAD and not turn.failed]
             turns = [turn for turn in turns if id(turn.talk) not in self._held]
             if not turns:
                 self._held.clear()
                 turns = [first]
-            self._batch = self._seated(turns[: self.parallel])
+            self._batch = self._seated(turns[: self.parallel])          # those that began first
         self._step()
 
     def _seated(self, turns: list[Turn]) -> list[Turn]:
@@ -174,7 +174,8 @@ class Batches:
         return [turn for turn in turns if turn.talk.seated and not turn.failed]
 
     def _step(self) -> None:
-        """Computes one batch, and reads its pieces."""
+        """Computes one batch, and reads its pieces. An interrupt may leave it at any point."""
+        self._take()
         batch = self._batch or []
         if not batch:
             self._batch = None
@@ -189,21 +190,31 @@ class Batches:
             if status != PENDING:
                 break
             self.check()
-        self._batch = None
         if status == FULL and self.evict(0):
+            self._batch = None
             self._held.update(id(turn.talk) for turn in batch if not turn.talk.seated)
             return
-        for turn in batch:
-            if turn.ended:
-                continue
+        if status != OK:
             try:
                 _native.check(status, context)
-                turn.take()
             except QsfError as failed:
-                turn.failed = failed
-            if turn.ended or turn.failed:
+                for turn in batch:
+                    turn.failed = failed
+        self._untaken, self._batch = batch, None
+        self._take()
+
+    def _take(self) -> None:
+        while self._untaken:
+            turn = self._untaken[-1]
+            if not turn.ended and not turn.failed:
+                try:
+                    turn.take()
+                except QsfError as failed:
+                    turn.failed = failed
+            if turn in self._turns and (turn.ended or turn.failed):
                 self._turns.remove(turn)
                 self._held.clear()
+            self._untaken.pop()
 
     # ---- who is in memory ----
 

@@ -119,6 +119,10 @@ def listed(options: Iterable[tuple[str, object]]) -> bytes:
     return bytes(out) + b"\0"
 
 
+def token_bytes(model: int, token: int, special: bool = True) -> bytes:
+    return text_bytes(lambda dst, cap: lib.qsf_flat_token_text(model, token, special, dst, cap), 64) or b""
+
+
 def ids_of(ids: Sequence[int]) -> Any:
     return ffi.new("int32_t[]", list(ids))
 

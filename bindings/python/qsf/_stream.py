@@ -22,10 +22,9 @@ class Stream(Iterator[Piece]):
     loop, close() or the end of a with block ends it."""
 
     def __init__(self, batches: Batches, asked: Asked, claim: Callable[[str], Talk],
-                 make: Callable[[Talk, Asked], EngineAnswer], messages: list[dict[str, Any]],
-                 functions: dict[str, Callable[..., Any]],
+                 messages: list[dict[str, Any]], functions: dict[str, Callable[..., Any]],
                  done: Callable[[Answer], None] | None = None) -> None:
-        self._batches, self._asked, self._claim, self._make = batches, asked, claim, make
+        self._batches, self._asked, self._claim = batches, asked, claim
         self._talk: Talk | None = None
         self._messages, self._functions, self._done = messages, functions, done
         self._turn: EngineAnswer | None = None
@@ -45,7 +44,7 @@ class Stream(Iterator[Piece]):
             if self._talk is None:
                 text = prompt if isinstance(prompt, str) else ",".join(map(str, prompt))
                 self._talk = self._claim(text)
-            self._turn = turn = self._make(self._talk, self._asked)
+            self._turn = turn = EngineAnswer(self._batches, self._talk, self._asked)
             try:
                 with self._batches.alone():
                     turn.begin()

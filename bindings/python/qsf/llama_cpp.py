@@ -132,7 +132,7 @@ class Llama:
 
     def detokenize(self, tokens: Sequence[int], prev_tokens: Any = None, special: bool = False) -> bytes:
         self.model._batches.check()
-        return b"".join(self.model._token_bytes(int(token), special) for token in tokens)
+        return self.model._bytes_of(map(int, tokens), special)
 
     def generate(self, tokens: Sequence[int], **given: Any) -> Iterator[int]:
         """Tokens, one after another."""

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union, overload
 
 from . import _logits, _native, _options, _schema, _sessions, _vectors
-from ._answer import Answer, Asked, EngineAnswer
+from ._answer import Answer, Asked
 from ._batches import Batches, Talk
 from ._info import ModelInfo, info_of, stats_of
 from ._messages import Message, Messages, json_of, messages_of
@@ -232,17 +232,10 @@ class Model:
         if form is not None:
             asked.shape = _schema.shape_of(form)
         asked.uses = self._uses(taken)
-        stream = Stream(self._batches, asked, claim or self._talks.claim, self._make, messages, functions,
-                        done)
+        stream = Stream(self._batches, asked, claim or self._talks.claim, messages, functions, done)
         if form is not None and _schema.is_model(form):
             stream.parse = form.model_validate_json
         return stream
-
-    def _make(self, talk: Talk, asked: Asked) -> EngineAnswer:
-        return EngineAnswer(self._batches, talk, asked, self._token_bytes, self._warn)
-
-    def _warn(self, text: str) -> None:
-        log.warning("%s", text)
 
     def _executor(self) -> Executor:
         with self._pool_lock:
@@ -274,11 +267,10 @@ class Model:
         _options.checked("detokenize", {"special": special})
         self._batches.check()
         ids = _options.ids_of(tokens, self.info.vocabulary)
-        return b"".join(self._token_bytes(token, special) for token in ids).decode("utf-8", "replace")
+        return self._bytes_of(ids, special).decode("utf-8", "replace")
 
-    def _token_bytes(self, token: int, special: bool = True) -> bytes:
-        return _native.text_bytes(lambda dst, cap: lib.qsf_flat_token_text(
-            self._handle, token, special, dst, cap), 64) or b""
+    def _bytes_of(self, ids: Iterable[int], special: bool) -> bytes:
+        return b"".join(_native.token_bytes(self._handle, token, special) for token in ids)
 
     def render(self, messages: Messages, **options: Unpack[TemplateOptions]) -> str:
         """The text that chat() would give the model."""

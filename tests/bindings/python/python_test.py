@@ -568,8 +568,15 @@ class Ends(Case):
         del talk
         gc.collect()
         self.assertEqual(model.chat("Hi", **CHAT).text, "Hello world.")
-        for _ in range(20):
-            load(hello()).chat("Hi", max_tokens=1)
+        ends = []
+        for _ in range(3):
+            model = load(hello())
+            stream = model.chat("Hi", stream=True)
+            next(stream)
+            ends.append(model._end)
+            del stream, model                           # the stream first
+        gc.collect()
+        self.assertEqual([end.alive for end in ends], [False] * 3)
 
 
 if __name__ == "__main__":
