@@ -31,9 +31,11 @@ HEAD = ('"""{}\nSPDX-License-Identifier: MIT\n\n'
 
 # What the package uses of qsf.h besides what qsf_flat.h needs.
 WANTED_TYPES = ("qsf_error", "qsf_log_level", "qsf_log_fn", "qsf_write_fn", "qsf_model", "qsf_context",
-                "qsf_option_kind", "qsf_option", "qsf_seq", "qsf_row")
+                "qsf_option_kind", "qsf_option", "qsf_seq", "qsf_row", "qsf_devices",
+                "qsf_platform", "qsf_device_use")
 WANTED = ("qsf_version", "qsf_context_option", "qsf_sampler_option", "qsf_turn_option", "qsf_seq_truncate",
-          "qsf_batch_begin", "qsf_batch_layer", "qsf_step", "qsf_wait", "qsf_logits", "qsf_last_error")
+          "qsf_batch_begin", "qsf_batch_layer", "qsf_step", "qsf_wait", "qsf_logits", "qsf_last_error",
+          "qsf_devices_open", "qsf_devices_close", "qsf_context_use_device", "qsf_context_device")
 # Options of contexts that load() sets by itself.
 NOT_LOADED = {"seqs", "logits", "device-layers"}
 # What Python calls options whose name is not the engine's with "_" for "-".

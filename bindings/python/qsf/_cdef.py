@@ -18,6 +18,10 @@ typedef struct qsf_option { const char *name; qsf_option_kind kind; double least
     const char *choices; const char *unit; const char *help; } qsf_option;
 typedef int32_t qsf_seq;
 typedef struct qsf_row { qsf_seq seq; int32_t token; bool logits; } qsf_row;
+typedef struct qsf_devices qsf_devices;
+typedef struct qsf_platform qsf_platform;
+typedef struct qsf_device_use { size_t size; uint32_t first, n_layers; bool head; uint64_t weights,
+    kv, batch; uint64_t bytes; char name[128]; char left[160]; } qsf_device_use;
 const char *qsf_version(void);
 const qsf_option *qsf_context_option(size_t i);
 const qsf_option *qsf_sampler_option(size_t i);
@@ -29,6 +33,12 @@ qsf_status qsf_step(qsf_context *c, bool *waiting);
 qsf_status qsf_wait(qsf_context *c);
 const float *qsf_logits(const qsf_context *c, size_t i);
 const char *qsf_last_error(const qsf_context *c);
+qsf_status qsf_devices_open(const qsf_platform *platform, const char *library, qsf_devices **out,
+    qsf_error *err);
+void qsf_devices_close(qsf_devices *d);
+qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers,
+    uint64_t memory);
+qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out);
 void qsf_flat_free(uint32_t handle);
 int32_t qsf_flat_status(uint32_t handle);
 int32_t qsf_flat_find(const char *name, int32_t texts);

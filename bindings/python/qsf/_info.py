@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import _names, _native
+from ._device import Device
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class ModelInfo:
     batch_size: int
     threads: int
     max_parallel: int
+    device: Device              # what computes the layers
     isa: str                    # the kernels' instruction set
     io: str                     # how the file is read
     plan: tuple[tuple[str, int], ...]           # parts of the memory, with their bytes
@@ -53,7 +55,7 @@ def _texts(handle: int, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def info_of(context: int, parallel: int) -> ModelInfo:
+def info_of(context: int, parallel: int, device: Device) -> ModelInfo:
     def text(name: str) -> str:
         return _native.text(context, name) or ""
 
@@ -69,6 +71,7 @@ def info_of(context: int, parallel: int) -> ModelInfo:
         bos=n("bos"), eos=n("eos"), encoder=bool(n("encoder")), classes=n("classes"),
         context_length=n("context-length"), memory_bytes=n("plan-bytes"), least_bytes=n("least-bytes"),
         resident=bool(n("resident")), batch_size=n("batch"), threads=n("threads"), max_parallel=parallel,
+        device=device,
         isa=text("isa"), io=text("io"),
         plan=tuple((item, _native.whole(context, "item-bytes", i)) for i, item in enumerate(items)),
         reductions=_texts(context, "reduction"), warnings=tuple(text("warnings").splitlines()),

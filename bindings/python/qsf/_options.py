@@ -145,7 +145,8 @@ TEMPLATE: dict[str, Kind] = {
     "continue_final_message": flag("continue-final-message"),
 }
 CALLS: dict[str, dict[str, Kind]] = {
-    "load": {**_context(), "max_parallel": whole(0, 256), "device": word(["auto", "cpu"]),
+    "load": {**_context(), "max_parallel": whole(0, 256), "device": word(["cpu", "gpu"]),
+             "gpu_layers": whole(1, 2 ** 24), "gpu_memory": real(0, 1e7),
              "vocab_only": flag(), "i2s_layout": name("the name of a layout")},
     "generate": GENERATE,
     "chat": {**GENERATE, **TEMPLATE,

@@ -1,5 +1,5 @@
 """The calls of llama_cpp.Llama (the package llama-cpp-python) that scripts use most, for this engine:
-from qsf.llama_cpp import Llama.
+from qsf.llama_cpp import Llama. Layers are computed on the CPU.
 SPDX-License-Identifier: MIT
 """
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union, overload
 
-from . import _logits, _native, _options, _schema, _sessions, _vectors
+from . import _device, _logits, _native, _options, _schema, _sessions, _vectors
 from ._answer import Answer, Asked
 from ._batches import Batches, Talk
 from ._info import ModelInfo, info_of, stats_of
@@ -44,7 +44,11 @@ class LoadOptions(ContextOptions, total=False):
     # Answers that are computed together; 0: 8, or 1 with ram_budget, kv_window, kv_heavy,
     # kv_may_drop or early_exit, which make batches costly or change results with them.
     max_parallel: Optional[int]
-    device: Optional[Literal["auto", "cpu"]]
+    # "gpu": the layers that the first GPU can compute, through the WebGPU library that the environment
+    # variable QSF_WEBGPU_LIB names (docs/webgpu.md). Default "cpu".
+    device: Optional[Literal["cpu", "gpu"]]
+    gpu_layers: Optional[int]           # at most this many layers there, the last ones
+    gpu_memory: Optional[float]         # at most this many megabytes there
     vocab_only: Optional[bool]          # only description and tokenizer
     i2s_layout: Optional[str]           # docs/bitnet-files.md
 
@@ -136,13 +140,14 @@ class Model:
                                     ("i2s-layout", options.get("i2s_layout"))])
             _native.check(lib.qsf_flat_model_open(handle, _options.path_of(path), given), handle)
             parallel = _parallel(options, options.get("batch_size", 256))
-            context = lib.qsf_flat_context_new(handle)
+            context, device = lib.qsf_flat_context_new(handle), _device.Device("cpu")
             if not options.get("vocab_only"):
                 seats = 2 * parallel if parallel > 1 else 1         # idle ones and embeddings have some
                 given = _native.listed([*_options.engine_texts("load", options), ("seqs", seats),
                                         ("logits", parallel)])
                 try:
                     _native.check(lib.qsf_flat_context_open(context, given), context)
+                    device = _device.use_gpu(context, options)
                 except BaseException:
                     lib.qsf_flat_free(context)
                     raise
@@ -154,7 +159,7 @@ class Model:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = threading.Lock()
         self.path = os.fspath(path)
-        self.info: ModelInfo = info_of(context, parallel)
+        self.info: ModelInfo = info_of(context, parallel, device)
         for line in self.info.warnings:
             log.warning("%s", line)
         self._end = weakref.finalize(self, _close, self._batches, handle)

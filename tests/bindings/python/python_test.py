@@ -255,7 +255,7 @@ class Options(Case):
                            ("grammar", "response_format")):
             with self.subTest(name), self.refused("ARGUMENT", name, says):
                 model.chat("Hi", **{name: 1})
-        with self.refused("ARGUMENT", "n_gpu_layers"):
+        with self.refused("ARGUMENT", "gpu_layers"):
             qsf.load(hello(), n_gpu_layers=1)
         with self.refused("ARGUMENT", "n_ctx", "context_length"):
             qsf.load(hello(), n_ctx=1)
@@ -311,6 +311,18 @@ class Options(Case):
             qsf.load(broken)
         with self.refused("BUDGET", "needs at least"):
             load(hello(), ram_budget=0.01)
+
+    def test_a_gpu_that_is_not_there_is_an_error(self):
+        before = os.environ.get("QSF_WEBGPU_LIB")
+        os.environ["QSF_WEBGPU_LIB"] = str(FOLDER / "no_library.so")
+        try:
+            with self.refused("NOT_FOUND", "no_library"):
+                load(hello(), device="gpu")
+        finally:
+            del os.environ["QSF_WEBGPU_LIB"]
+            if before:
+                os.environ["QSF_WEBGPU_LIB"] = before
+        self.assertEqual(self.load(hello()).info.device.kind, "cpu")
 
     def test_options_of_load_have_effects(self):
         model = self.load(hello(), context_length=64, kv_type="f16", max_parallel=2)
