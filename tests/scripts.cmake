@@ -144,6 +144,8 @@ if(TARGET qsf_flat_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL
     qsf_script(python_wheel_test 300 bindings/python/wheel_test.py $<TARGET_FILE:qsf_flat_shared>
         $<TARGET_FILE:qsf-run> "${models}" "${work}/python_wheel")
     qsf_script(python_test 300 bindings/python/python_test.py $<TARGET_FILE:qsf_flat_shared>)
+    qsf_script(python_threads_test 300 bindings/python/threads_test.py $<TARGET_FILE:qsf_flat_shared>)
+    qsf_script(python_typed_test 300 bindings/python/typed_test.py "${work}")
     qsf_script(python_docs_test 300 bindings/python/docs_test.py $<TARGET_FILE:qsf_flat_shared>)
     qsf_script(python_clients_test 300 bindings/python/clients_test.py $<TARGET_FILE:qsf_flat_shared>)
 endif()

@@ -87,7 +87,10 @@ class Stream(Iterator[Piece]):
         message = {**turn.message}
         message.pop("tool_calls", None)
         message.setdefault("role", "assistant")
-        message["content"] = tally.text.replace("\0", "\ufffd")       # which templates do not accept
+        text = tally.text.replace("\0", "\ufffd")                     # which templates do not accept
+        if self._asked.options.pop("continue_final_message", False):
+            text = str(self._messages.pop()["content"]) + text          # the whole of the continued message
+        message["content"] = text
         if calls:
             message["tool_calls"] = [call.as_dict() for call in calls]
         self._new.append(message)

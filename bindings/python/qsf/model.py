@@ -44,8 +44,8 @@ class LoadOptions(ContextOptions, total=False):
     # Answers that are computed together; 0: 8, or 1 with ram_budget, kv_window, kv_heavy,
     # kv_may_drop or early_exit, which make batches costly or change results with them.
     max_parallel: Optional[int]
-    # "gpu": the layers that the first GPU can compute, through the WebGPU library that the environment
-    # variable QSF_WEBGPU_LIB names (docs/webgpu.md). Default "cpu".
+    # "gpu": the layers that the first GPU can compute, through the WebGPU library that the
+    # environment variable QSF_WEBGPU_LIB names (docs/webgpu.md). Default "cpu".
     device: Optional[Literal["cpu", "gpu"]]
     gpu_layers: Optional[int]           # at most this many layers there, the last ones
     gpu_memory: Optional[float]         # at most this many megabytes there

@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 A test takes the shared library of the flat layer as its first argument.  Models come from
 tests/tools/make_script.py, whose answers are known, and from tests/parity/make_tiny.py.
 """
-import importlib.util, os, pathlib, subprocess, sys, tempfile
+import importlib.util, logging, os, pathlib, subprocess, sys, tempfile, unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 for needed in ("cffi", "numpy", "gguf"):
@@ -16,6 +16,11 @@ os.environ["QSF_LIBRARY"] = LIBRARY
 PACKAGE = ROOT / "bindings" / "python"
 sys.path[:0] = [str(PACKAGE), str(ROOT / "tests" / "tools"), str(ROOT / "tests" / "parity")]
 import make_script
+import qsf
+
+logging.getLogger("qsf").addHandler(logging.NullHandler())
+COLD = {"temperature": 0}
+CHAT = {"temperature": 0, "template": "chatml"}
 
 WORK = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(WORK.name)
@@ -60,3 +65,33 @@ def tiny(name="llama"):
                        check=True, stdout=subprocess.DEVNULL)
         found = list(FOLDER.glob(f"{name}/*.gguf"))
     return found[0]
+
+
+def load(path, **options):
+    return qsf.load(path, threads=1, **options)
+
+
+async def whole(answer):
+    return await answer
+
+
+class Case(unittest.TestCase):
+    def load(self, path, **options):
+        model = load(path, **options)
+        self.addCleanup(model.close)
+        return model
+
+    def refused(self, code, *says):
+        test = self
+
+        class Refused:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, kind, value, trace):
+                test.assertIsInstance(value, qsf.QsfError)
+                test.assertEqual(value.code, code, value)
+                for part in says:
+                    test.assertIn(part, str(value))
+                return True
+        return Refused()
