@@ -90,6 +90,13 @@ int32_t qsf_flat_context_open(uint32_t context, const char *options)
     return (int32_t)qsf_context_get_plan(c->context, &c->plan);
 }
 
+qsf_context *qsf_flat_context(uint32_t handle)
+{
+    flat_object *o = qsf_flat_at(handle, FLAT_ANY);
+    const flat_context *c = o ? qsf_flat_up(o, FLAT_CONTEXT) : NULL;
+    return c ? c->context : NULL;
+}
+
 int32_t qsf_flat_refine(uint32_t context)
 {
     flat_context *c = qsf_flat_context_at(context);

@@ -139,6 +139,12 @@ int32_t qsf_flat_conversation_leave(uint32_t conversation)
     return QSF_OK;
 }
 
+int32_t qsf_flat_conversation_sequence(uint32_t conversation)
+{
+    const flat_conversation *v = conversation_at(conversation);
+    return v ? v->seq : -1;
+}
+
 static size_t same_tokens(const int32_t *a, const int32_t *b, size_t n)
 {
     size_t i = 0;

@@ -95,6 +95,9 @@ QSF_API uint32_t qsf_flat_context_new(uint32_t model);
  * (qsf_draft_room).  A handle may plan several times, and opens once. */
 QSF_API int32_t  qsf_flat_context_plan(uint32_t context, const char *options);
 QSF_API int32_t  qsf_flat_context_open(uint32_t context, const char *options);
+/* The context of a handle, or of a handle below it, for calls of qsf.h between batches, such as
+ * qsf_logits and qsf_context_use_device; NULL: it is not open.  It belongs to the handle. */
+QSF_API qsf_context *qsf_flat_context(uint32_t handle);
 /* As qsf_refine, without waiting.  Steps do the same. */
 QSF_API int32_t  qsf_flat_refine(uint32_t context);
 /* Blocks until the bytes that a step waits for have arrived: qsf_wait. */
@@ -114,6 +117,9 @@ QSF_API uint32_t qsf_flat_conversation_new(uint32_t context, const char *options
  * answer has pieces. */
 QSF_API int32_t  qsf_flat_conversation_seat(uint32_t conversation);
 QSF_API int32_t  qsf_flat_conversation_leave(uint32_t conversation);
+/* The conversation's sequence, for calls of qsf.h; -1: it has left.  What these put into it must be
+ * gone (qsf_seq_truncate) before the conversation is used further. */
+QSF_API int32_t  qsf_flat_conversation_sequence(uint32_t conversation);
 /* The conversation that should leave first if others need its sequence or memory, except `but`: of
  * those without rows in the last batch the least recently used one; after QSF_E_FULL of
  * qsf_flat_step, the last one in its list; otherwise the least recently used one of all.  0: none,

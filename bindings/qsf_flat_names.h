@@ -1,5 +1,5 @@
 /* The names of the flat interface: one table, from which C has its enums, and tools/make_names.py
- * makes js/names.js, bindings/names.py and the tables of docs/flat.md.
+ * makes js/names.js, bindings/python/qsf/_names.py and the tables of docs/flat.md.
  * SPDX-License-Identifier: MIT
  *
  * Programs look up the index of a name when they start (qsf_flat_find), so rows may be added

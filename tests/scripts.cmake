@@ -142,6 +142,30 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
 endif()
 
+# ---- the Python package ----
+if(TARGET qsf_flat_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$"))
+    foreach(name IN ITEMS answers threads)
+        qsf_script(python_${name}_test 300 bindings/python/${name}_test.py $<TARGET_FILE:qsf_flat_shared>)
+    endforeach()
+    if(QSF_SANITIZE MATCHES "address")          # Python itself has no sanitizer: the runtime comes first
+        execute_process(COMMAND "${CMAKE_C_COMPILER}" -print-file-name=libasan.so OUTPUT_VARIABLE runtime
+            OUTPUT_STRIP_TRAILING_WHITESPACE)
+        foreach(name IN ITEMS answers threads)
+            set_property(TEST ${prefix}python_${name}_test APPEND PROPERTY ENVIRONMENT
+                "LD_PRELOAD=${runtime}" ASAN_OPTIONS=detect_leaks=0)
+        endforeach()
+        qsf_slow(python_answers_test python_threads_test)
+    endif()
+endif()
+if(TARGET qsf_flat_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))
+    qsf_script(python_wheel_test 300 bindings/python/wheel_test.py $<TARGET_FILE:qsf_flat_shared>
+        $<TARGET_FILE:qsf-run> "${models}" "${work}/python_wheel")
+    qsf_script(python_typed_test 300 bindings/python/typed_test.py "${work}")
+    foreach(name IN ITEMS docs clients)
+        qsf_script(python_${name}_test 300 bindings/python/${name}_test.py $<TARGET_FILE:qsf_flat_shared>)
+    endforeach()
+endif()
+
 # ---- layers apart, sequences that are cut and shared ----
 set(every 1)                # under the sanitizers every fifth model: the others run the same functions
 if(QSF_SANITIZE)

@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
 
 - js/names.js: names of numbers that js/engine.js asks for, and the constants that js/ uses;
 - js/addresses.js: which arguments of the functions that js/ calls are addresses or sizes;
-- bindings/names.py: all names, for Python;
+- bindings/python/qsf/_names.py: all names, for Python;
 - docs/flat.md: the tables of numbers, texts and options.
 """
 import pathlib
@@ -17,7 +17,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES, HEADER = ROOT / "bindings" / "qsf_flat_names.h", ROOT / "include" / "qsf.h"
 FLAT = ROOT / "bindings" / "qsf_flat.h"
-SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
+SCRIPT, PAGE = ROOT / "js" / "names.js", ROOT / "docs" / "flat.md"
+PYTHON = ROOT / "bindings" / "python" / "qsf" / "_names.py"
 ADDRESSES = ROOT / "js" / "addresses.js"
 # Whose names are.
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),

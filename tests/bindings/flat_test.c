@@ -320,6 +320,28 @@ TEST(embeddings_by_steps_are_those_of_the_library)
     CHECK(!qsf_flat_model(e));
 }
 
+TEST(calls_of_qsf_h_use_a_conversation_s_sequence)
+{
+    const uint32_t m = opened(0), c = qsf_flat_context_new(m);
+    CHECK(!qsf_flat_context(c) && !qsf_flat_context(0) && !qsf_flat_context(m));
+    CHECK_EQ(qsf_flat_context_open(c, "ctx-size\0" "128\0"), QSF_OK);
+    const uint32_t v = qsf_flat_conversation_new(c, NULL), other = qsf_flat_conversation_new(c, NULL);
+    const qsf_seq s = qsf_flat_conversation_sequence(v);
+    qsf_context *context = qsf_flat_context(v);
+    CHECK(context && context == qsf_flat_context(c) && s >= 0);
+    CHECK(s != qsf_flat_conversation_sequence(other));
+    CHECK_EQ(qsf_flat_conversation_sequence(c), -1);
+    const qsf_row rows[2] = { { s, 5, false }, { s, 6, true } };
+    CHECK_EQ(qsf_compute(context, rows, 2), QSF_OK);
+    CHECK(qsf_logits(context, 0));
+    CHECK_EQ(qsf_seq_length(context, s), 2);
+    CHECK_EQ(qsf_flat_conversation_leave(v), QSF_OK);   /* empties it */
+    CHECK_EQ(qsf_seq_length(context, s), 0);
+    CHECK_EQ(qsf_flat_conversation_sequence(v), -1);
+    const uint32_t all[] = { m, c, v, other };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++) qsf_flat_free(all[i]);
+}
+
 static uint8_t session[1 << 20];
 static size_t session_len;
 static qsf_status put(void *user, const void *bytes, size_t len)
@@ -421,6 +443,7 @@ int main(int argc, char **argv)
     RUN(conversations_of_a_context_take_turns_and_leave_at_any_time);
     RUN(answers_have_stops_grammars_and_log_probabilities);
     RUN(embeddings_by_steps_are_those_of_the_library);
+    RUN(calls_of_qsf_h_use_a_conversation_s_sequence);
     RUN(sessions_go_to_another_conversation);
     RUN(warnings_of_a_plan_are_kept_and_logged);
     RUN(a_plan_changes_nothing_of_an_open_context);

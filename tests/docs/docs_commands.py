@@ -13,7 +13,7 @@ separate from a command is a comment.
 
 import argparse, os, pathlib, re, shutil, subprocess, sys
 
-import compile_once
+import compile_once, python_blocks
 from fragments import BATCH, FLAT, FRAGMENT, TALK, TURNS
 
 
@@ -116,12 +116,12 @@ BLOCKS = {
     ("docs/building.md", "python3 tools/amalgamate.py"): Tried(
         "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"),
     ("docs/building.md", "cmake --install"): Tried("README.md", "cmake --install build/release --prefix"),
+    **{block: Tried(*words) for block, words in python_blocks.BLOCKS.items()},
     # ---- docs/flat.md
     ("docs/flat.md", "uint32_t model = qsf_flat_model_new"): C(before=FLAT, after="}\n"),
     # ---- docs/library.md
     ("docs/library.md", "cc example.c"): Run(
-        first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH',
-    ),
+        first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH'),
     ("docs/library.md", "find_package(qsf"): Tried(
         "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
     ("docs/library.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),

@@ -1,0 +1,84 @@
+"""python -m qsf chat MODEL: a conversation in the terminal.
+SPDX-License-Identifier: MIT
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+import qsf
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m qsf", description=qsf.__doc__)
+    parser.add_argument("--version", action="version", version=f"qsf {qsf.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    chat = commands.add_parser("chat", help="talk to a model; an empty line or the end of the input ends it")
+    info = commands.add_parser("info", help="describe a model and the memory that it takes")
+    for command in (chat, info):
+        command.add_argument("model", help="a QSF or GGUF file")
+        command.add_argument("--ram-budget", type=float, metavar="MB", help="memory limit")
+        command.add_argument("--context-length", type=int, metavar="N")
+        command.add_argument("--threads", type=int, metavar="N")
+    chat.add_argument("--system", metavar="TEXT", help="the system message")
+    chat.add_argument("--temperature", type=float, metavar="T", help="0 takes the most likely token")
+    chat.add_argument("--max-tokens", type=float, metavar="N", default=math.inf, help="of an answer")
+    chat.add_argument("--seed", type=int, metavar="N")
+    chat.add_argument("--template", metavar="NAME", help="a chat template's name; default: the model's own")
+    return parser
+
+
+def _say(talk: qsf.Conversation, text: str) -> None:
+    try:
+        with talk.chat(text, stream=True) as answer:
+            for piece in answer:
+                print(piece.reasoning or piece, end="", flush=True)
+    except KeyboardInterrupt:
+        print(" [stopped]", end="")
+    print()
+
+
+def _chat(model: qsf.Model, options: Any) -> None:
+    given = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed,
+             "template": options.template}
+    talk = model.conversation(system=options.system, **given)
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            text = input(prompt)
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+        if not text.strip():
+            return
+        _say(talk, text)
+
+
+def _info(model: qsf.Model) -> None:
+    info = model.info
+    print(f"{info.name}: {info.architecture}, {info.format}, {info.parameters / 1e6:.0f} million parameters")
+    print(f"context {info.context_length}, {info.threads} threads, {info.isa}, template {info.chat_template}")
+    for name, size in info.plan:
+        print(f"  {size / 1e6:10.1f} MB  {name}")
+    print(f"  {info.memory_bytes / 1e6:10.1f} MB  (at least {info.least_bytes / 1e6:.1f} MB)")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _arguments().parse_args(arguments)
+    try:
+        with qsf.load(options.model, ram_budget=options.ram_budget, context_length=options.context_length,
+                      threads=options.threads) as model:
+            if options.command == "chat":
+                _chat(model, options)
+            else:
+                _info(model)
+    except qsf.QsfError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""The answers of all conversations of a model, computed together. A thread that waits for its answer's
+next piece computes a batch for all answers, unless another thread already does. So the package has no
+thread of its own, and answers of several threads share batches. The engine decides how many rows each
+answer has in a batch, and which conversation leaves memory first.
+SPDX-License-Identifier: MIT
+"""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from . import _names, _native
+from ._native import FULL, OK, PENDING, ffi, lib
+from .errors import QsfError, error
+
+# Pieces of an answer that another thread may compute before they are read.
+AHEAD = 4
+
+
+class Talk:
+    """A conversation in the engine: a sequence, which it may leave to others, and what it holds."""
+
+    def __init__(self) -> None:
+        self.handle = 0
+        self.seated = False
+        self.uses: list[tuple[int, float]] = []         # its adapters and their scales
+        self.text = ""                                  # its last prompt
+        self.used = 0
+        self.busy = False                               # an answer of it is not finished
+
+
+class Turn(Protocol):
+    """An answer under way."""
+
+    talk: Talk
+    handle: int
+    pieces: deque[Any]
+    failed: BaseException | None
+    ended: bool
+
+    def take(self) -> None:
+        """Reads the pieces of a batch."""
+
+
+class Batches:
+    def __init__(self, model: int, context: int, parallel: int) -> None:
+        self.model, self.context, self.parallel = model, context, parallel
+        self.closed = False
+        self._forks = _native.forks()
+        self._free = threading.Condition(threading.Lock())
+        self._busy = False                              # a thread uses the context
+        self._jobs = 0                                  # that wait for that
+        self._turns: list[Turn] = []                    # that have begun and not ended
+        self._held: set[int] = set()                    # talks (id) that have left for others
+        self._batch: list[Turn] | None = None           # with rows in the unfinished batch
+        self._untaken: list[Turn] = []                  # of the last one, whose pieces are not read yet
+        self._talks: dict[int, Talk] = {}               # by handle
+        self._dropped: deque[Callable[[], None]] = deque()
+
+    # ---- one thread at a time ----
+
+    def check(self) -> None:
+        if self.closed:
+            raise error("CLOSED", "the model is closed")
+        if self._forks != _native.forks():
+            raise error("FORKED", "the model was loaded before this process was forked, and its threads do "
+                        'not exist here; load it in each process, or use the start method "spawn"')
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a fork of the process that has loaded the model."""
+        return self._forks != _native.forks()
+
+    def later(self, job: Callable[[], None]) -> None:
+        """For finalizers, which may run at any point of any thread: runs before the next use."""
+        self._dropped.append(job)
+
+    @contextmanager
+    def alone(self, finished: bool = True) -> Iterator[None]:
+        """While no batch is computed by another thread. finished: nor has one been left in the middle,
+        by an interrupt."""
+        self.check()
+        with self._free:
+            self._jobs += 1
+            try:
+                while self._busy:
+                    self._free.wait()
+                self.check()
+                self._busy = True
+            finally:
+                self._jobs -= 1
+        try:
+            self._tidy()
+            while finished and (self._batch or self._untaken):
+                self._step()
+            yield
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._free:
+            self._busy = False
+            self._free.notify_all()
+
+    def _tidy(self) -> None:
+        while self._dropped:
+            self._dropped.popleft()()
+
+    # ---- answers ----
+
+    def begin(self, turn: Turn) -> None:
+        """While alone: the answer takes part in batches from now on."""
+        self._turns.append(turn)
+
+    def end(self, turn: Turn) -> None:
+        """While alone: it does not any more, and its handle is freed."""
+        if turn in self._turns:
+            self._turns.remove(turn)
+        self._held.clear()
+        turn.ended = True
+        if turn.handle:
+            lib.qsf_flat_free(turn.handle)
+            turn.handle = 0
+
+    def piece(self, turn: Turn) -> Any:
+        """The next piece of an answer, or its error."""
+        while True:
+            self.check()
+            with self._free:
+                while self._busy or self._jobs:
+                    if turn.pieces or turn.failed or self.closed:
+                        break
+                    self._free.wait()
+                if turn.pieces:
+                    return turn.pieces.popleft()
+                if turn.failed:
+                    raise turn.failed
+                if turn.ended:
+                    raise error("CANCELLED", "the answer was ended")
+                if self._busy or self._jobs or self.closed:
+                    continue
+                self._busy = True
+            try:
+                self._tidy()
+                if not turn.ended:
+                    self._round(turn)
+            finally:
+                self._leave()
+
+    def _round(self, first: Turn) -> None:
+        if self._batch is None and not self._untaken:
+            turns = [turn for turn in self._turns if len(turn.pieces) < AHEAD and not turn.failed]
+            turns = [turn for turn in turns if id(turn.talk) not in self._held]
+            if not turns:
+                self._held.clear()
+                turns = [first]
+            self._batch = self._seated(turns[: self.parallel])          # those that began first
+        self._step()
+
+    def _seated(self, turns: list[Turn]) -> list[Turn]:
+        """Those whose conversations have, or get, a sequence."""
+        for turn in turns:
+            if turn.talk.seated:
+                continue
+            try:
+                others = [one for one in turns if one.talk.seated]
+                if not self.seat(turn.talk, others):
+                    self._held.add(id(turn.talk))
+            except QsfError as failed:
+                turn.failed = failed
+        return [turn for turn in turns if turn.talk.seated and not turn.failed]
+
+    def _step(self) -> None:
+        """Computes one batch, and reads its pieces. An interrupt may leave it at any point."""
+        self._take()
+        batch = self._batch or []
+        if not batch:
+            self._batch = None
+            return
+        handles = ffi.new("uint32_t[]", [turn.handle for turn in batch])
+        step, context, n = lib.qsf_flat_step, self.context, len(batch)
+        while True:
+            result = step(context, handles, n)
+            if result & _names.FLAT_WAITING:
+                _native.check(lib.qsf_flat_wait(context), context)
+            status = result & 255
+            if status != PENDING:
+                break
+            self.check()
+        if status == FULL and self.evict(0):
+            self._batch = None
+            self._held.update(id(turn.talk) for turn in batch if not turn.talk.seated)
+            return
+        if status != OK:
+            try:
+                _native.check(status, context)
+            except QsfError as failed:
+                for turn in batch:
+                    turn.failed = failed
+        self._untaken, self._batch = batch, None
+        self._take()
+
+    def _take(self) -> None:
+        while self._untaken:
+            turn = self._untaken[-1]
+            if not turn.ended and not turn.failed:
+                try:
+                    turn.take()
+                except QsfError as failed:
+                    turn.failed = failed
+            if turn in self._turns and (turn.ended or turn.failed):
+                self._turns.remove(turn)
+                self._held.clear()
+            self._untaken.pop()
+
+    # ---- who is in memory ----
+
+    def seat(self, talk: Talk, others: list[Turn] | None = None) -> bool:
+        """While alone: the conversation gets a sequence. Not if only those of others could leave;
+        then False."""
+        while True:
+            if not talk.handle:
+                handle = lib.qsf_flat_conversation_new(self.context, ffi.NULL)
+                status = lib.qsf_flat_status(handle) if handle else FULL
+                if status == OK:
+                    talk.handle = handle
+                    self._talks[handle] = talk
+                elif handle:
+                    try:
+                        if status != FULL:
+                            _native.check(status, handle)
+                    finally:
+                        lib.qsf_flat_free(handle)
+            else:
+                status = lib.qsf_flat_conversation_seat(talk.handle)
+                if status != FULL:
+                    _native.check(status, talk.handle)
+            if status == OK:
+                talk.seated = True
+                return True
+            if not self.evict(talk.handle, others or []):
+                if others:
+                    return False
+                raise error("FULL", "no sequence is free: all conversations compute")
+
+    def evict(self, but: int, others: list[Turn] | None = None) -> bool:
+        """While alone: the conversation leaves that the engine names, except `but`, unless it is one of
+        others."""
+        talk = self._talks.get(lib.qsf_flat_oldest(self.context, but))
+        if not talk or not talk.seated or any(turn.talk is talk for turn in others or []):
+            return False
+        talk.seated = False
+        talk.text = ""
+        _native.check(lib.qsf_flat_conversation_leave(talk.handle), talk.handle)
+        return True
+
+    def part(self, talk: Talk) -> None:
+        """While alone: nothing uses the conversation any more; its answer ends."""
+        for turn in [turn for turn in self._turns if turn.talk is talk]:
+            self.end(turn)
+        self._talks.pop(talk.handle, None)
+        if talk.handle:
+            lib.qsf_flat_free(talk.handle)
+        talk.handle, talk.seated = 0, False
+
+    def adapt(self, talk: Talk, uses: list[tuple[int, float]]) -> None:
+        """While alone: what the conversation computes next uses these adapters."""
+        if uses == talk.uses:
+            return
+        places = ffi.new("uint32_t[]", [place for place, _ in uses])
+        scales = ffi.new("float[]", [scale for _, scale in uses])
+        _native.check(lib.qsf_flat_conversation_adapt(talk.handle, places, scales, len(uses)), talk.handle)
+        talk.uses = uses
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        if self.closed or self.is_foreign:
+            return
+        self.closed = True
+        with self._free:
+            self._jobs += 1
+            self._free.notify_all()
+            while self._busy:
+                self._free.wait()
+            self._jobs -= 1
+            self._busy = True
+        try:
+            for turn in list(self._turns):
+                self.end(turn)
+            self._tidy()
+            for talk in list(self._talks.values()):
+                self.part(talk)
+            lib.qsf_flat_free(self.context)
+        finally:
+            self._leave()

@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""The Python of docs/python.md and README.md runs as it stands there, and the commands do.
+SPDX-License-Identifier: MIT
+
+    docs_test.py LIBQSF_FLAT
+"""
+import contextlib, io, os, re, shutil, subprocess, sys
+
+from python_case import FOLDER, PACKAGE, ROOT, tiny
+
+os.chdir(FOLDER)
+shutil.copy(tiny(), "model.gguf")
+try:
+    import pydantic     # noqa: F401
+except ImportError:
+    print("skip: this Python has no pydantic (tests/requirements.txt)")
+    sys.exit(77)
+for page in ("docs/python.md", "README.md"):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
+    assert blocks, f"{page} has no Python"
+    names = {}
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(block, page, "exec"), names)
+    if page == "docs/python.md":
+        assert names["vectors"].shape == (2, names["model"].info.embedding)
+        assert names["rows"].shape[0] == len(names["tokens"])
+        assert len(names["talk"].messages) == 5
+text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+commands = re.findall(r"^    (python -m qsf .*)$", text, re.M)
+for command in commands:
+    done = subprocess.run([sys.executable, *command.split()[1:]], input="Hello\n", text=True,
+                          encoding="utf-8", capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    assert done.returncode == 0 and done.stdout.strip(), f"{command}: {done.stdout}{done.stderr}"
+assert len(commands) == 2, commands
+print("ok")

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Answers of several threads and tasks at once; what ends them; what closed, forked and forgotten models do.
+SPDX-License-Identifier: MIT
+
+    threads_test.py LIBQSF_FLAT [unittest options]
+"""
+import asyncio, gc, math, os, pickle, signal, subprocess, sys, threading, unittest
+
+from python_case import CHAT, COLD, Case, LIBRARY, PACKAGE, endless, hello, load, tiny, whole
+import qsf
+
+
+class Together(Case):
+    def test_threads_share_batches_and_get_their_own_answers(self):
+        model = self.load(tiny())
+        asked = [f"Question {i}" for i in range(12)]
+        ask = lambda text: model.chat(text, template="chatml", max_tokens=8, **COLD).text
+        want, got = [ask(text) for text in asked], [None] * len(asked)
+        rows = model.stats()["generated_tokens"]
+
+        def run(i):
+            got[i] = ask(asked[i])
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(len(asked))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(got, want)
+        self.assertGreater(model.stats()["generated_tokens"], rows)
+
+    def test_asyncio_is_not_blocked(self):
+        model = self.load(endless())
+
+        async def count():
+            n = 0
+            try:
+                while True:
+                    await asyncio.sleep(0)
+                    n += 1
+            except asyncio.CancelledError:
+                return n
+
+        async def pieces(n):
+            return "".join([piece async for piece in model.achat("x", max_tokens=n, **CHAT)])
+
+        async def main():
+            counting = asyncio.create_task(count())
+            texts = await asyncio.gather(*map(pieces, range(1, 9)))
+            answer = await model.agenerate("x\n", max_tokens=2, **COLD)
+            counting.cancel()
+            return texts, answer, await counting
+        texts, answer, n = asyncio.run(main())
+        self.assertEqual(texts, ["again " * i for i in range(1, 9)])
+        self.assertEqual(answer.text, "again again ")
+        self.assertGreater(n, 8)
+
+    def test_a_cancelled_task_ends_its_answer(self):
+        model = self.load(endless())
+
+        async def main():
+            task = asyncio.create_task(whole(model.achat("x", max_tokens=math.inf, **CHAT)))
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            return await model.achat("x", max_tokens=2, **CHAT)
+        self.assertEqual(asyncio.run(main()).text, "again again ")
+
+    def test_dropped_iterators_end(self):
+        model = self.load(endless(), max_parallel=2)
+        for _ in range(8):
+            for piece in model.chat("x", stream=True, max_tokens=math.inf, **CHAT):
+                break
+            next(model.generate("x\n", stream=True, max_tokens=math.inf))
+        with model.chat("x", stream=True) as stream:
+            next(stream)
+        self.assertEqual(list(stream), [])
+        with self.refused("CANCELLED"):
+            stream.read()
+        self.assertEqual(model.chat("x", max_tokens=2, **CHAT).text, "again again ")
+
+    def test_an_interrupt_stops_an_answer(self):
+        model = self.load(endless())
+        stream, n = model.generate("x\n", stream=True, max_tokens=math.inf, **COLD), 0
+        with self.assertRaises(KeyboardInterrupt):
+            for n, _ in enumerate(stream):
+                if n == 3:
+                    signal.raise_signal(signal.SIGINT)
+        self.assertEqual(n, 3)
+        self.assertEqual(model.generate("x\n", max_tokens=2, **COLD).text, "again again ")
+
+    def test_closing_ends_answers_of_other_threads(self):
+        model, errors, begun = self.load(endless()), [], threading.Event()
+
+        def run():
+            try:
+                for _ in model.generate("x\n", stream=True, max_tokens=math.inf):
+                    begun.set()
+            except qsf.QsfError as error:
+                errors.append(error.code)
+        thread = threading.Thread(target=run)
+        thread.start()
+        begun.wait()
+        model.close()
+        thread.join()
+        self.assertEqual(errors, ["CLOSED"])
+
+
+class Ends(Case):
+    def test_a_closed_model_refuses_everything(self):
+        model = load(hello())
+        talk, stream = model.conversation(), model.chat("Hi", stream=True)
+        next(stream)
+        with model:
+            pass
+        model.close()
+        for use in (lambda: model.chat("Hi"), lambda: model.generate("Hi"), lambda: model.tokenize("Hi"),
+                    lambda: model.detokenize([1]), lambda: model.embed("Hi"), lambda: model.render("Hi"),
+                    lambda: model.logits("Hi"), model.stats, lambda: talk.chat("Hi"), talk.save,
+                    lambda: next(stream), model.save_session, lambda: asyncio.run(whole(model.achat("Hi")))):
+            with self.refused("CLOSED", "closed"):
+                use()
+        self.assertIn("closed", repr(model))
+        talk.close()
+
+    def test_nothing_alive_is_pickled(self):
+        model = self.load(hello())
+        for thing in (model, model.conversation(), model.chat("Hi", stream=True)):
+            with self.assertRaises(TypeError):
+                pickle.dumps(thing)
+
+    def test_errors_are_pickled(self):
+        with self.assertRaises(qsf.ArgumentError) as raised:
+            qsf.load(hello(), threads="many")
+        again = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((type(again), again.code, str(again)),
+                         (qsf.ArgumentError, "ARGUMENT", str(raised.exception)))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_a_forked_process_is_refused(self):
+        code = ("import os, sys, qsf\n"
+                f"model = qsf.load({str(hello())!r}, threads=2)\n"
+                "model.chat('Hi')\n"
+                "child = os.fork()\n"
+                "if not child:\n"
+                "    try: model.chat('Hi')\n"
+                "    except qsf.QsfError as error: code = error.code\n"
+                f"    own = qsf.load({str(hello())!r}, threads=2)\n"
+                "    own = own.chat('Hi', temperature=0, template='chatml')\n"
+                "    sys.exit(0 if (code, str(own)) == ('FORKED', 'Hello world.') else 1)\n"
+                "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+                "print(model.chat('Hi', temperature=0, template='chatml'))\n")
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(PACKAGE), "QSF_LIBRARY": LIBRARY})
+        self.assertEqual((done.returncode, done.stdout), (0, "Hello world.\n"), done.stderr)
+
+    def test_what_nothing_refers_to_is_freed(self):
+        model = self.load(hello())
+        for _ in range(70):                             # more than there are handles' places at once
+            talk = model.conversation()
+            talk.chat("Hi", max_tokens=1)
+        del talk
+        gc.collect()
+        self.assertEqual(model.chat("Hi", **CHAT).text, "Hello world.")
+        ends = []
+        for _ in range(3):
+            model = load(hello())
+            stream = model.chat("Hi", stream=True)
+            next(stream)
+            ends.append(model._end)
+            del stream, model                           # the stream first
+        gc.collect()
+        self.assertEqual([end.alive for end in ends], [False] * 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

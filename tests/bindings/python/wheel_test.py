@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""The Python package from its sources to an answer: its wheel is built around a library, installed into a
+fresh environment, and answers there as qsf-run does.
+SPDX-License-Identifier: MIT
+
+    wheel_test.py LIBQSF_FLAT QSF_RUN MODELS WORK
+
+LIBQSF_FLAT is a shared library that was built before; MODELS has the models of tools/get-model.sh.
+Nothing is downloaded: the package's dependencies are those of the Python that runs this.
+"""
+import importlib.util, pathlib, shutil, subprocess, sys, zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LIBRARY, QSF_RUN, MODELS, WORK = (pathlib.Path(one).resolve() for one in sys.argv[1:])
+for needed in ("cffi", "numpy", "scikit_build_core"):
+    if not importlib.util.find_spec(needed):
+        print(f"skip: this Python has no {needed} (tests/requirements.txt)")
+        sys.exit(77)
+MODEL = MODELS / "smollm2-135m-q4_1.gguf"
+if not MODEL.exists():
+    print(f"skip: {MODEL} is not there (tools/get-model.sh)")
+    sys.exit(77)
+QUESTION = "What is the capital of France?"
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+shutil.rmtree(WORK, ignore_errors=True)
+WORK.mkdir(parents=True)
+run(sys.executable, ROOT / "tools" / "make_wheel.py", WORK, "--library", LIBRARY, "--offline")
+wheels = list(WORK.glob("*.whl"))
+assert len(wheels) == 1, wheels
+with zipfile.ZipFile(wheels[0]) as archive:
+    names = set(archive.namelist())
+    bytes_ = sum(one.compress_size for one in archive.infolist())
+own = {f"qsf/{path.name}" for path in (ROOT / "bindings" / "python" / "qsf").iterdir()
+       if path.suffix == ".py" or path.name == "py.typed"}
+missing = own - names
+assert not missing, f"not in the wheel: {missing}"
+others = {name for name in names - own if ".dist-info/" not in name}
+assert len(others) == 1 and "qsf_flat" in next(iter(others)), f"besides the package's files: {others}"
+assert "-py3-none-" in wheels[0].name, f"{wheels[0].name} is for one version of Python"
+assert bytes_ < 6e6, f"the wheel has {bytes_} bytes"
+
+# The tag is that of what the library needs.
+sys.path.insert(0, str(ROOT / "tools"))
+import make_wheel
+
+OBJDUMP = """  NEEDED               libm.so.6
+  NEEDED               ld-linux-x86-64.so.2
+  required from libm.so.6:
+    0x09691a75 0x00 05 GLIBC_2.2.5
+    0x069691b9 0x00 04 GLIBC_2.29
+"""
+assert make_wheel.needs(OBJDUMP) == ([], (2, 29)), make_wheel.needs(OBJDUMP)
+assert make_wheel.needs(OBJDUMP + "  NEEDED  liblz4.so.1\n")[0] == ["liblz4.so.1"]
+if wheels[0].name.endswith("-linux_x86_64.whl"):        # the library that was given needs others
+    other = make_wheel.retagged(shutil.copy(wheels[0], WORK / wheels[0].name.replace("qsf-", "qsf-0.")),
+                                "manylinux_2_29_x86_64")
+    assert other.name.endswith("-py3-none-manylinux_2_29_x86_64.whl"), other
+    with zipfile.ZipFile(other) as archive:
+        wheel = next(name for name in archive.namelist() if name.endswith("/WHEEL"))
+        assert b"Tag: py3-none-manylinux_2_29_x86_64" in archive.read(wheel), archive.read(wheel)
+
+# A fresh environment, with the dependencies of this one.
+run(sys.executable, "-m", "venv", "--without-pip", WORK / "venv")
+python = next(path for path in (WORK / "venv" / "bin" / "python", WORK / "venv" / "Scripts" / "python.exe")
+              if path.exists())
+run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheels[0])
+site = run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip()
+here = run(sys.executable, "-c", "import sysconfig; print(sysconfig.get_paths()['platlib'])").strip()
+(pathlib.Path(site) / "dependencies.pth").write_text(here + "\n")
+
+script = f"""
+import pathlib, qsf
+assert pathlib.Path(qsf.__file__).is_relative_to({str(WORK)!r}), qsf.__file__
+with qsf.load({str(MODEL)!r}, threads=1) as model:
+    print(model.chat({QUESTION!r}, temperature=0, max_tokens=24))
+"""
+answer = run(python, "-c", script).strip()
+want = run(QSF_RUN, "-m", MODEL, "-p", QUESTION, "--temp", 0, "-n", 24, "-t", 1).strip()
+assert answer == want, f"the package answers {answer!r}, qsf-run {want!r}"
+print("ok")

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Writes the parts of the Python package that follow from the C headers and from the lists of options.
+SPDX-License-Identifier: MIT
+
+    python3 tools/make_python.py            writes the files below
+    python3 tools/make_python.py --check    reports which of them do not match
+
+In bindings/python/qsf:
+
+- _cdef.py: the declarations that cffi reads: all of bindings/qsf_flat.h, and those of include/qsf.h that
+  WANTED lists;
+- _option_types.py: the options of load(), generate() and chat() with their types, for type checkers;
+- _peers.py: what other packages call these options, from js/peers.js.
+
+tools/make_names.py writes _names.py.
+"""
+import pathlib
+import re
+import sys
+import textwrap
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import make_options  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADER, FLAT = ROOT / "include" / "qsf.h", ROOT / "bindings" / "qsf_flat.h"
+PEERS = ROOT / "js" / "peers.js"
+PACKAGE = ROOT / "bindings" / "python" / "qsf"
+HEAD = ('"""{}\nSPDX-License-Identifier: MIT\n\n'
+        'tools/make_python.py makes it from {}: change those, not this file.\n"""\n')
+
+# What the package uses of qsf.h besides what qsf_flat.h needs.
+WANTED_TYPES = ("qsf_error", "qsf_log_level", "qsf_log_fn", "qsf_write_fn", "qsf_model", "qsf_context",
+                "qsf_option_kind", "qsf_option", "qsf_seq", "qsf_row", "qsf_devices",
+                "qsf_platform", "qsf_device_use")
+WANTED = ("qsf_version", "qsf_context_option", "qsf_sampler_option", "qsf_turn_option", "qsf_seq_truncate",
+          "qsf_batch_begin", "qsf_batch_layer", "qsf_step", "qsf_wait", "qsf_logits", "qsf_last_error",
+          "qsf_devices_open", "qsf_devices_close", "qsf_context_use_device", "qsf_context_device")
+# Options of contexts that load() sets by itself.
+NOT_LOADED = {"seqs", "logits", "device-layers"}
+# What Python calls options whose name is not the engine's with "_" for "-".
+RENAMED = {"ctx-size": "context_length"}
+# What js/peers.js calls options that Python does not call max_tokens for maxTokens.
+OF_SCRIPTS = {script: RENAMED.get(name, name.replace("-", "_"))
+              for name, script in make_options.NAMES.items()}
+# Options of the npm package alone.
+OF_SCRIPTS_ALONE = {"signal", "onToken", "onPart", "onProgress", "onToolCall", "cache", "wasmPaths",
+                    "workerUrl", "hubToken", "timeout"}
+
+
+def bare(path):
+    """A header without comments, directives and what compilers alone need."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S).replace("\\\n", " ")
+    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
+    return re.sub(r'extern "C" \{|\bQSF_API\b', "", text)
+
+
+def squeezed(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def type_of(name, text):
+    """The typedef of a name."""
+    if name == "qsf_status":
+        return "typedef int qsf_status;"
+    found = (re.search(rf"typedef (?:struct|enum) \w+ \{{[^}}]*\}} {name};", text)
+             or re.search(rf"typedef [^;{{}}]*\b{name};", text)
+             or re.search(rf"typedef [^;{{}}]*\(\*{name}\)[^;]*;", text))
+    if not found:
+        sys.exit(f"{HEADER}: no type {name}")
+    return squeezed(found[0])
+
+
+def function_of(name, text):
+    found = re.search(rf"[^;{{}}]*\b{name}\([^;{{}}]*\);", text)
+    if not found:
+        sys.exit(f"{HEADER}: no function {name}")
+    return squeezed(found[0])
+
+
+def wrapped(line):
+    out = []
+    while len(line) > 100:
+        at = line.rindex(" ", 0, 100)
+        out.append(line[:at])
+        line = "    " + line[at + 1 :]
+    return "\n".join([*out, line])
+
+
+def cdef():
+    text, flat = bare(HEADER), bare(FLAT)
+    lines = [type_of("qsf_status", text)] + [type_of(name, text) for name in WANTED_TYPES]
+    lines += [function_of(name, text) for name in WANTED]
+    lines += [squeezed(part) + ";" for part in re.findall(r"([^;{}]*\bqsf_flat_\w+\([^;{}]*\));", flat)]
+    head = HEAD.format("The C declarations that cffi reads.", "include/qsf.h and bindings/qsf_flat.h")
+    return head + 'CDEF = """\n' + "\n".join(map(wrapped, lines)) + '\n"""\n'
+
+
+def python_name(option):
+    return RENAMED.get(option.name, option.name.replace("-", "_"))
+
+
+def python_type(option):
+    if option.kind == "choice":
+        return "Literal[" + ", ".join(f'"{word}"' for word in option.choices) + "]"
+    return {"whole": "int", "number": "float", "flag": "bool", "text": "str"}[option.kind]
+
+
+def optional(kind):
+    return f"Optional[{kind}]"
+
+
+def typed(name, base, doc, options):
+    lines = [f"class {name}({base}, total=False):", f'    """{doc}"""', ""]
+    for o in options:
+        said = o.help if o.kind == "text" else f"{o.help}; default {make_options.default(o)}"
+        lines += textwrap.wrap(said, 98, initial_indent="    # ", subsequent_indent="    # ")
+        lines.append(f"    {python_name(o)}: {optional(python_type(o))}")
+    return "\n".join(lines) + "\n"
+
+
+def option_types():
+    head = HEAD.format("The options whose names and ranges the engine has, for type checkers.",
+                       "core/engine/options.c")
+    contexts = [o for o in make_options.options() if o.name not in NOT_LOADED]
+    turns = [o for o in make_options.options("turn") if o.name in make_options.TURN_NAMES]
+    return (head + "from typing import Literal, Optional, TypedDict\n\n\n" +
+            typed("ContextOptions", "TypedDict", "Options of load().", contexts) + "\n\n" +
+            typed("SamplingOptions", "TypedDict", "Options of answers.",
+                  make_options.options("sampler") + turns))
+
+
+def snake(name):
+    return re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name)
+
+
+def camel(name):
+    return make_options.camel(name.replace("_", "-"))
+
+
+def peers():
+    text = PEERS.read_text()
+    text = text[text.index("Object.entries({") :]
+    pairs = re.findall(r"(\w+): '([^']*)'", text[: text.index("});")])
+    head = HEAD.format("What other packages call the options.", "js/peers.js")
+    out = head + "# By our names; without letter case and signs.\nPEERS = {\n"
+    for script, others in pairs:
+        if script in OF_SCRIPTS_ALONE:
+            continue
+        name = OF_SCRIPTS.get(script, snake(script))
+        own = [] if script == camel(name) else [script]
+        words = " ".join(word.lower() for word in own + others.split())
+        line = f'    "{name}": "{words}",'
+        if len(line) > 108:
+            at = words.rindex(" ", 0, 60)
+            line = line[: line.index('"', 8)] + f'": "{words[:at]} "\n        "{words[at + 1 :]}",'
+        out += line + "\n"
+    return out + "}\n"
+
+
+def main():
+    made = {"_cdef.py": cdef(), "_option_types.py": option_types(), "_peers.py": peers()}
+    for name, text in made.items():
+        path = PACKAGE / name
+        if path.exists() and path.read_text() == text:
+            continue
+        if sys.argv[1:] == ["--check"]:
+            sys.exit(f"{path.relative_to(ROOT)} does not match its sources: run python3 tools/make_python.py")
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Builds a wheel of the Python package, and names the systems that it runs on by what its library needs.
+SPDX-License-Identifier: MIT
+
+    make_wheel.py OUT [--library LIBQSF_FLAT] [--offline] [-D NAME=VALUE]...
+
+OUT is a folder.  --library: a shared library of the flat layer that was built before; otherwise CMake builds
+one, with what -D sets.  --offline: nothing is downloaded; this Python has scikit-build-core.
+
+The tag is manylinux_2_N if the library needs the GNU C library 2.N and nothing else of the system
+(PEP 600); N depends on the machine that built it.  If it needs other libraries, the tag stays that of this
+machine, and the script names them.
+"""
+import argparse, base64, hashlib, pathlib, re, subprocess, sys, tempfile, zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What every system with the GNU C library has.
+OF_GLIBC = re.compile(r"(libc|libm|libpthread|libdl|librt)\.so\.\d+|ld-linux[-\w]*\.so\.\d+")
+
+
+def needs(objdump):
+    """What a library needs, from the output of objdump -p: other libraries, and the version of the GNU C
+    library."""
+    libraries = re.findall(r"NEEDED\s+(\S+)", objdump)
+    versions = [tuple(map(int, found.split("."))) for found in re.findall(r"\bGLIBC_([\d.]+)", objdump)]
+    others = [name for name in libraries if not OF_GLIBC.fullmatch(name)]
+    return others, max((version[:2] for version in versions), default=(2, 5))
+
+
+def digest(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def retagged(wheel, tag):
+    """The same wheel with another platform's tag; removes the old one."""
+    new = wheel.with_name(re.sub(r"-[^-]+\.whl$", f"-{tag}.whl", wheel.name))
+    rows = []
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as made:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename.endswith(".dist-info/RECORD"):
+                record = info
+                continue
+            if info.filename.endswith(".dist-info/WHEEL"):
+                data = re.sub(rb"(?m)^(Tag: py3-none-).*$", rb"\g<1>" + tag.encode(), data)
+            made.writestr(info, data, zipfile.ZIP_DEFLATED)
+            rows.append(f"{info.filename},{digest(data)},{len(data)}\n")
+        made.writestr(record, "".join(rows) + f"{record.filename},,\n", zipfile.ZIP_DEFLATED)
+    wheel.unlink()
+    return new
+
+
+def build(options):
+    """pip's wheel, in options.out."""
+    settings = [f"cmake.define.{one}" for one in options.define]
+    if options.library:
+        settings.append(f"cmake.define.QSF_FLAT_LIBRARY={pathlib.Path(options.library).resolve()}")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(options.out)]
+    command += [part for one in settings for part in ("-C", one)]
+    if options.offline:
+        command += ["--no-index", "--no-build-isolation"]
+    before = set(options.out.glob("*.whl"))
+    subprocess.run([*command, str(ROOT / "bindings" / "python")], check=True)
+    made = set(options.out.glob("*.whl"))
+    return max(made - before or made, key=lambda path: path.stat().st_mtime)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--library")
+    parser.add_argument("--offline", action="store_true")
+    parser.add_argument("-D", dest="define", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    wheel = build(options)
+    machine = re.search(r"-linux_(\w+)\.whl$", wheel.name)
+    if machine:
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+            library = archive.extract("qsf/libqsf_flat.so", folder)
+            said = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True)
+        others, (major, minor) = needs(said.stdout)
+        if others:
+            print(f"not for other systems: the library needs {', '.join(others)}", file=sys.stderr)
+        else:
+            wheel = retagged(wheel, f"manylinux_{major}_{minor}_{machine[1]}")
+    print(wheel)
+
+
+if __name__ == "__main__":
+    main()
