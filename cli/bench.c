@@ -21,6 +21,7 @@ void print_memory(run_session *s)
     if (st.io) fprintf(stderr, "file     read by %s\n", st.io);
     fprintf(stderr, "memory   %.1f MB, context %u, ", (double)plan.total / 1e6, plan.n_ctx);
     if (plan.resident) fprintf(stderr, "all layers in memory\n");
+    else if (s->asked.device_layers) fprintf(stderr, "layers pass through to the GPU\n");
     else if (plan.n_slots) fprintf(stderr, "layers stream through %u buffers\n", plan.n_slots);
     else fprintf(stderr, "layers in memory, experts stream\n");
     for (size_t i = 0; i < plan.n_items; i++)

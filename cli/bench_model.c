@@ -87,13 +87,14 @@ static qsf_status bench_adapter_open(model_bench *b, qsf_context_options *o)
     return st;
 }
 
-/* Layers on a GPU; the first context with some prints its name. */
-static int bench_device(model_bench *b)
+/* Maybe with layers on a GPU; the first context with some prints its name. */
+static int bench_context(model_bench *b, qsf_context_options *o)
 {
-    qsf_device_use use = { .size = sizeof use };
-    const int code = device_begin(&b->set->gpu, b->context, b->on_gpu ? NULL : stderr);
-    if (!code && !qsf_context_device(b->context, &use)) b->on_gpu = use.n_layers > 0;
-    return code;
+    char note[DEVICE_NOTE];
+    if (device_context(&b->set->gpu, b->model, o, &b->context, note, &b->error)) return report(&b->error);
+    if (note[0] && !b->on_gpu) fprintf(stderr, "%s\n", note);
+    b->on_gpu = note[0] != 0;
+    return EXIT_OK;
 }
 
 static int bench_open(model_bench *b, uint32_t threads, const char *isa)
@@ -114,8 +115,7 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     o.n_logits = 1;
     o.isa = isa;
     if (bench_adapter_open(b, &o)) return report(&b->error);
-    if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
-    const int code = bench_device(b);
+    const int code = bench_context(b, &o);
     if (code) return code;
     const qsf_adapter_use use = { b->adapter, 1 };
     if (b->adapter && (b->error.status = qsf_seq_set_adapters(b->context, 1, &use, 1)))

@@ -55,41 +55,78 @@ static void device_note(qsf_context *c, char note[DEVICE_NOTE])
         snprintf(note + n, DEVICE_NOTE - (size_t)n, "; others on the CPU (%s)", u.left);
 }
 
-qsf_status device_use(const device_settings *g, qsf_context *c, char note[DEVICE_NOTE], qsf_error *err)
+/* What --device gpu asks for. */
+typedef struct device_asked {
+    qsf_devices *devices;
+    uint32_t     layers;            /* at most */
+    uint64_t     memory;
+} device_asked;
+
+static qsf_status device_failed(qsf_context *c, qsf_status st, qsf_error *err)
 {
-    qsf_devices *found = NULL;
-    note[0] = 0;
-    if (strcmp(g->device, "gpu") != 0) {
-        if (g->gpu_layers >= 0 || g->gpu_memory > 0)
-            fprintf(stderr, "%s has no effect here: it needs --device gpu\n",
-                    g->gpu_layers >= 0 ? "--gpu-layers" : "--gpu-memory");
-        return QSF_OK;
-    }
-    if (!g->gpu_layers) return QSF_OK;
-    qsf_status st = qsf_devices_open(NULL, NULL, &found, err);
-    if (st) return st;
-    const uint32_t most = g->gpu_layers < 0 ? UINT32_MAX : (uint32_t)g->gpu_layers;
-    st = qsf_context_use_device(c, found, 0, most, (uint64_t)(g->gpu_memory * 1e6));
-    qsf_devices_close(found);
-    if (st == QSF_E_CORRUPT || st == QSF_E_MEMORY || st == QSF_E_IO) {
-        /* a defect, a full or a lost GPU: the answer is the same without it */
-        fprintf(stderr, "warning: --device gpu: %s; all layers stay on the CPU\n", qsf_last_error(c));
-        return QSF_OK;
-    }
-    if (!st) {
-        device_note(c, note);
-        return QSF_OK;
-    }
     *err = (qsf_error){ .status = st };
     snprintf(err->text, sizeof err->text, "--device gpu: %s", qsf_last_error(c));
     return st;
 }
 
-int device_begin(const device_settings *g, qsf_context *context, FILE *log)
+/* The same context with another number of layers whose weights do not stay in memory. */
+static qsf_status device_again(qsf_model *m, qsf_context_options *o, uint32_t n, qsf_context **c,
+                               qsf_error *err)
 {
-    char note[DEVICE_NOTE];
-    qsf_error err;
-    if (device_use(g, context, note, &err)) return report(&err);
-    if (log && note[0]) fprintf(log, "%s\n", note);
-    return EXIT_OK;
+    if (n == o->device_layers) return QSF_OK;
+    qsf_context_free(*c);
+    o->device_layers = n;
+    return qsf_context_new(m, o, c, err);
+}
+
+/* What the GPU will have does not stay in memory, unless a budget says what does, or the head stays
+ * on the CPU. */
+static qsf_status device_plan(const device_asked *a, qsf_model *m, qsf_context_options *o, qsf_context **c,
+                              qsf_error *err)
+{
+    qsf_device_use use = { .size = sizeof use };
+    qsf_model_info info = { .size = sizeof info };
+    qsf_model_get_info(m, &info);
+    o->device_layers = o->ram_budget ? 0 : a->layers < info.n_layers ? a->layers : info.n_layers;
+    qsf_status st = qsf_context_new(m, o, c, err);
+    if (st || !o->device_layers) return st;
+    if ((st = qsf_context_device_fits(*c, a->devices, 0, a->layers, a->memory, &use)))
+        return device_failed(*c, st, err);
+    return device_again(m, o, use.head ? use.n_layers : 0, c, err);
+}
+
+static qsf_status device_move(const device_asked *a, qsf_model *m, qsf_context_options *o, qsf_context **c,
+                              char note[DEVICE_NOTE], qsf_error *err)
+{
+    qsf_status st = device_plan(a, m, o, c, err);
+    if (st) return st;
+    if (!(st = qsf_context_use_device(*c, a->devices, 0, a->layers, a->memory))) {
+        device_note(*c, note);
+        return QSF_OK;
+    }
+    if (st != QSF_E_CORRUPT && st != QSF_E_MEMORY && st != QSF_E_IO) return device_failed(*c, st, err);
+    /* a defect, a full or a lost GPU: the answer is the same without it */
+    fprintf(stderr, "warning: --device gpu: %s; all layers stay on the CPU\n", qsf_last_error(*c));
+    return device_again(m, o, 0, c, err);
+}
+
+qsf_status device_context(const device_settings *g, qsf_model *m, qsf_context_options *o, qsf_context **out,
+                          char note[DEVICE_NOTE], qsf_error *err)
+{
+    device_asked a = { .layers = g->gpu_layers < 0 ? UINT32_MAX : (uint32_t)g->gpu_layers,
+                       .memory = (uint64_t)(g->gpu_memory * 1e6) };
+    note[0] = 0;
+    *out = NULL;
+    const bool gpu = !strcmp(g->device, "gpu");
+    if (!gpu && (g->gpu_layers >= 0 || g->gpu_memory > 0))
+        fprintf(stderr, "%s has no effect here: it needs --device gpu\n",
+                g->gpu_layers >= 0 ? "--gpu-layers" : "--gpu-memory");
+    if (!gpu || !a.layers) return qsf_context_new(m, o, out, err);
+    qsf_status st = qsf_devices_open(NULL, NULL, &a.devices, err);
+    if (!st) st = device_move(&a, m, o, out, note, err);
+    qsf_devices_close(a.devices);
+    if (!st) return QSF_OK;
+    qsf_context_free(*out);
+    *out = NULL;
+    return st;
 }

@@ -10,11 +10,11 @@
 /* Lists the GPUs.  Returns the exit code. */
 int run_devices(void);
 enum { DEVICE_NOTE = 512 };
-/* Moves layers of a new context to a GPU if --device asks for it.  note: what is there, in words;
- * "" if nothing is.  A GPU that is full, lost or has a defect is a warning: everything stays on the
- * CPU. */
-qsf_status device_use(const device_settings *g, qsf_context *c, char note[DEVICE_NOTE], qsf_error *err);
-/* The same; writes the note to log (NULL: nowhere).  Errors are reported; returns the exit code. */
-int device_begin(const device_settings *g, qsf_context *context, FILE *log);
+/* A new context of *o, with layers on a GPU if --device asks for them: o->device_layers becomes
+ * the number of those whose weights do not stay in memory.  note: what is there, in words; "" if
+ * nothing is.  A GPU that is full, lost or has a defect is a warning: everything stays on the CPU.
+ * On an error *out is NULL. */
+qsf_status device_context(const device_settings *g, qsf_model *m, qsf_context_options *o, qsf_context **out,
+                          char note[DEVICE_NOTE], qsf_error *err);
 
 #endif

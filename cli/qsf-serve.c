@@ -341,11 +341,12 @@ static qsf_status serve_sampler(const void *user, const qsf_model *m, qsf_sample
     return common_sampler(user, m, s, err ? err : &own);
 }
 
-static qsf_status serve_device(const void *user, qsf_context *c, qsf_error *err)
+static qsf_status serve_context(const void *user, qsf_model *m, qsf_context_options *o, qsf_context **out,
+                                qsf_error *err)
 {
     const serve_asked *a = user;
     char note[DEVICE_NOTE];
-    const qsf_status st = device_use(&a->common.gpu, c, note, err);
+    const qsf_status st = device_context(&a->common.gpu, m, o, out, note, err);
     if (note[0] && !a->quiet) fprintf(stderr, "%s\n", note);
     return st;
 }
@@ -364,7 +365,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .cache_file = a->cache_file, .cache_disk = (uint64_t)(a->cache_disk * 1e6),
                     .cache_disk_dir = a->cache_disk_dir, .draft_mtp = c->draft_mtp && c->draft,
                     .draft = (unsigned)(c->draft >= 0 ? c->draft : c->draft_mtp ? QSF_DRAFT_MOST : 0),
-                    .pooling = pooling_named(a->pooling), .device = serve_device, .device_user = a },
+                    .pooling = pooling_named(a->pooling), .make = serve_context, .make_user = a },
         .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens, .strict = a->strict,
                       .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,
                       .prepare = serve_sampler, .user = c },

@@ -151,14 +151,15 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     if (drafter && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
     warn_of_length(s);
-    qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);
-    if (st == QSF_E_BUDGET && s->n_adapters) {      /* no room in memory: load them with their layers */
+    char note[DEVICE_NOTE];
+    qsf_status st = device_context(&set->common.gpu, s->model, &s->asked, &s->context, note, &s->error);
+    if (st == QSF_E_BUDGET && co.ram_budget && s->n_adapters) {      /* load them with their layers */
         if ((code = adapters_open(s, &co, true))) return code;
         s->asked = co;
-        st = qsf_context_new(s->model, &co, &s->context, &s->error);
+        st = device_context(&set->common.gpu, s->model, &s->asked, &s->context, note, &s->error);
     }
     if (st) return report(&s->error);
-    if ((code = device_begin(&set->common.gpu, s->context, set->verbose ? stderr : NULL))) return code;
+    if (set->verbose && note[0]) fprintf(stderr, "%s\n", note);
     if ((code = adapters_use(s, co.n_seqs)) || session_embeds(set)) return code;
     if ((code = sampling_open(s)) || (code = draft_model_connect(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);

@@ -605,6 +605,14 @@ typedef struct qsf_device_use {
  * others or the model's layers keep state; its sequences are empty then. */
 QSF_API qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers,
                                           uint64_t memory);
+/* What qsf_context_use_device would move, which is known before it opens the GPU: out->bytes is 0.
+ * A program asks a context that has the device_layers that it hopes for; if fewer move, or the head
+ * does not (out->head), its next context has out->n_layers, or none without the head.
+ *
+ * QSF_E_ARGUMENT   out->size does not match the struct
+ * other errors     those of qsf_context_use_device that need no GPU */
+QSF_API qsf_status qsf_context_device_fits(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers,
+                                           uint64_t memory, qsf_device_use *out);
 /* What of the context is on a GPU.
  *
  * QSF_E_ARGUMENT   out->size does not match the struct */

@@ -187,6 +187,13 @@ static void engine_device(serve_engine *e)
              (unsigned)(u.first + u.n_layers - 1), u.head ? " and the head" : "");
 }
 
+static qsf_status engine_make(serve_engine *e, qsf_model *m, qsf_error *err)
+{
+    qsf_context_options *o = &e->o.context;
+    return e->o.make ? e->o.make(e->o.make_user, m, o, &e->context, err)
+        : qsf_context_new(m, o, &e->context, err);
+}
+
 static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
@@ -198,9 +205,8 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
     if (engine_plan(&e->o, m, &layer, &more, err)) return false;
-    if (qsf_context_new(m, &e->o.context, &e->context, err) || !engine_behind(e, err)) return false;
+    if (engine_make(e, m, err) || !engine_behind(e, err)) return false;
     if (drafter_begin(&e->drafter, &e->o, e->context, &layer, err)) return false;
-    if (e->o.device && e->o.device(e->o.device_user, e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
                               .slots = e->o.slots, .planned = plan.total + more };

@@ -34,9 +34,10 @@ typedef struct serve_engine_options {
     bool draft_mtp;                   /* the model's layer for multi-token prediction makes them */
     qsf_model *layer;                 /* that layer, opened with the model; NULL: none */
     const qsf_behind *behind;         /* where the layers after the model's are; NULL: it has all */
-    /* Moves layers of a new context to a GPU; NULL: none. */
-    qsf_status (*device)(const void *user, qsf_context *c, qsf_error *err);
-    const void *device_user;
+    /* Makes a context, maybe with layers on a GPU; NULL: qsf_context_new. */
+    qsf_status (*make)(const void *user, qsf_model *m, qsf_context_options *o, qsf_context **out,
+                       qsf_error *err);
+    const void *make_user;
     void (*turn)(void);               /* called when its thread checks for jobs; NULL: nothing */
 } serve_engine_options;
 

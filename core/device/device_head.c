@@ -67,7 +67,7 @@ qsf_status qsf_device_matrix_fill(const qsf_device_buffers *b, const qsf_device_
     return st;
 }
 
-static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s, const head_weights *w)
+static bool head_fits(const qsf_device_buffers *b, const qsf_head_stream *s, const head_weights *w)
 {
     const qsf_hparams *hp = &b->source->hp;
     const uint64_t logits = (uint64_t)b->o->n_logits * b->head_ld * sizeof(float);
@@ -116,13 +116,23 @@ static qsf_status head_make(qsf_device_head *h, qsf_device_buffers *b, const hea
     return k.st;
 }
 
+bool qsf_device_head_possible(const qsf_source *s, const qsf_context_options *o, const qsf_device_info *info,
+                              const qsf_head_stream *head, uint32_t ld)
+{
+    const qsf_device d = { .size = sizeof d, .info = info };
+    const qsf_device_buffers b = { .source = s, .o = o, .d = &d, .head_ld = ld };
+    head_weights w;
+    head_describe(&b, head, &w);
+    return head_fits(&b, head, &w);
+}
+
 qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,
                                  uint32_t ld, qsf_error *err)
 {
     head_weights w;
     b->head_ld = ld;
     head_describe(b, s, &w);
-    h->here = head_possible(b, s, &w);
+    h->here = head_fits(b, s, &w);
     if (!h->here) return QSF_OK;
     b->bytes[QSF_DEVICE_LOGITS] = (uint64_t)b->o->n_logits * ld * sizeof(float);
     const qsf_status st = qsf_device_buffer_new(b, b->bytes[QSF_DEVICE_LOGITS],

@@ -21,6 +21,9 @@ bool       qsf_device_pieces_fit(const qsf_source *s, const qsf_matrix_place *p,
 qsf_status qsf_device_matrix_fill(const qsf_device_buffers *b, const qsf_device_id *to, const qsf_matrix *m,
                                   uint32_t row, const qsf_matrix *piece, qsf_error *err);
 
+/* Whether a device can compute the head, whose rows of logits are ld floats apart. */
+bool       qsf_device_head_possible(const qsf_source *s, const qsf_context_options *o,
+                                    const qsf_device_info *info, const qsf_head_stream *head, uint32_t ld);
 /* Decides whether the device computes the head (h->here), makes room for logits, [n_logits][ld],
  * and begins to compile its pipelines. */
 qsf_status qsf_device_head_begin(qsf_device_head *h, qsf_device_buffers *b, const qsf_head_stream *s,

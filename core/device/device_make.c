@@ -8,11 +8,15 @@
 #include "model/part.h"
 
 /* The head is the device's if the last layer is. */
+static bool head_follows(const qsf_source *s, uint32_t end)
+{
+    return end == s->hp.n_layers && qsf_part_ends(s);
+}
+
 static qsf_status device_head_begin(device_executor *e, qsf_error *err)
 {
-    const qsf_source *s = e->c->model->source;
     qsf_rows logits;
-    if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
+    if (!head_follows(e->c->model->source, e->end)) return QSF_OK;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
     if (!st) st = qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
     return st || !e->head.here ? st : qsf_device_few_begin(e, (uint32_t)logits.ld, err);
@@ -96,20 +100,56 @@ static bool context_is_new(const qsf_context *c)
     return c->executor->does != &qsf_device_executor_table;
 }
 
-qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
-                                  uint64_t memory)
+/* The layers of a context that is new, as for qsf_device_choose. */
+static qsf_status choose_layers(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                uint64_t memory, qsf_device_choice *choice)
 {
-    qsf_device_choice choice;
-    qsf_device *d;
     if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
     if (!context_is_new(c))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
     if (i >= devices->n)
         return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
                         (unsigned)devices->n);
-    qsf_status st = qsf_device_choose(c, &devices->info[i], n_layers, memory, &choice, &c->error);
+    return qsf_device_choose(c, &devices->info[i], n_layers, memory, choice, &c->error);
+}
+
+qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                  uint64_t memory)
+{
+    qsf_device_choice choice;
+    qsf_device *d;
+    qsf_status st = choose_layers(c, devices, i, n_layers, memory, &choice);
     if (!st) st = devices->open(devices, i, &d, &c->error);
     return st ? st : move_layers(c, d, &choice);
+}
+
+static void use_of_choice(qsf_device_use *use, const qsf_device_choice *choice, const qsf_device_info *info)
+{
+    use->first = choice->first;
+    use->n_layers = choice->end - choice->first;
+    use->weights = choice->weights;
+    use->kv = choice->kv;
+    use->batch = choice->batch;
+    memcpy(use->name, info->name, sizeof use->name);
+    memcpy(use->left, choice->left, sizeof use->left);
+}
+
+qsf_status qsf_context_device_fits(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                   uint64_t memory, qsf_device_use *out)
+{
+    const qsf_source *s = c->model->source;
+    qsf_device_choice choice;
+    qsf_rows logits;
+    if (out->size != sizeof *out) return QSF_E_ARGUMENT;
+    *out = (qsf_device_use){ .size = sizeof *out };
+    qsf_status st = choose_layers(c, devices, i, n_layers, memory, &choice);
+    if (!st) st = c->executor->does->rows_out(c->executor, QSF_ROWS_LOGITS, &logits, &c->error);
+    if (st) return st;
+    const qsf_device_info *info = &devices->info[i];
+    use_of_choice(out, &choice, info);
+    out->head = head_follows(s, choice.end) && qsf_device_head_possible(s, &c->o, info, &c->head_stream,
+                                                                        (uint32_t)logits.ld);
+    return QSF_OK;
 }
 
 qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
@@ -118,15 +158,13 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     if (out->size != sizeof *out) return QSF_E_ARGUMENT;
     *out = (qsf_device_use){ .size = sizeof *out };
     if (c->executor->does != &qsf_device_executor_table) return QSF_OK;
-    memcpy(out->left, e->choice.left, sizeof out->left);
-    if (!e->d) return QSF_OK;
-    out->first = e->first;
-    out->n_layers = e->end - e->first;
-    out->head = e->head.here;
-    out->weights = e->choice.weights + qsf_device_adapters_bytes(e);
-    out->kv = e->choice.kv;
-    out->batch = e->choice.batch;
-    out->bytes = e->b.total;
-    memcpy(out->name, e->d->info->name, sizeof out->name);
+    if (e->d) {
+        use_of_choice(out, &e->choice, e->d->info);
+        out->weights += qsf_device_adapters_bytes(e);
+        out->head = e->head.here;
+        out->bytes = e->b.total;
+    } else {
+        memcpy(out->left, e->choice.left, sizeof out->left);
+    }
     return QSF_OK;
 }

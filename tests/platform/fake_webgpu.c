@@ -2,7 +2,9 @@
  * the place of Dawn.  Buffers are memory, writes and copies work, dispatches do nothing.
  * SPDX-License-Identifier: MIT
  *
- * With FAKE_OLD it lacks what webgpu.h got last. */
+ * With FAKE_OLD it lacks what webgpu.h got last.
+ *
+ * FAKE_ROOM: its buffers are large enough for a tiny model. */
 #include "fake_webgpu.h"
 #include "webgpu_abi.h"
 
@@ -61,7 +63,7 @@ typedef struct event {
     wgpu_on_scope scope;
     handle *of;
 } event;
-enum { ON_ADAPTER, ON_DEVICE, ON_PIPELINE, ON_MAP, ON_SCOPE, ON_LOST, EVENTS = 64 };
+enum { ON_ADAPTER, ON_DEVICE, ON_PIPELINE, ON_MAP, ON_SCOPE, ON_LOST, EVENTS = 1024 };
 static event events[EVENTS];
 static int n_events;
 static uint64_t n_futures;
@@ -154,8 +156,9 @@ FAKE wgpu_enum wgpuAdapterGetInfo(wgpu_adapter a, wgpu_adapter_info *out)
 FAKE void wgpuAdapterInfoFreeMembers(wgpu_adapter_info i) { (void)i; }
 static wgpu_enum limits_of(wgpu_limits *l)
 {
-    l->buffer = 1 << 20;
-    l->storage_binding = 1 << 19;
+    const int room = getenv("FAKE_ROOM") ? 5 : 0;
+    l->buffer = 1 << (20 + room);
+    l->storage_binding = 1 << (19 + room);
     l->storage_buffers = 8;
     l->storage_align = l->uniform_align = 256;
     l->invocations = l->workgroup_x = 256;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qsf-serve and qsf-bench with layers on a GPU: answers of the CPU, cached sequences that both can load.
+"""qsf-run, qsf-serve and qsf-bench with layers on a GPU: memory, and answers and cached sequences of the CPU.
 SPDX-License-Identifier: MIT
 
     serve_device_test.py QSF_SERVE QSF_BENCH QSF_RUN WORK
@@ -60,14 +60,26 @@ def check_serve(program, model, work):
     print("qsf-serve: the same answers and cached sequences")
 
 
-def check_bench(program, model):
-    command = [program, model, "--device", "gpu", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--json"]
+def measured(program, model, *more):
+    command = [program, model, "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--json", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["results"]
+    return done, json.loads(done.stdout)["results"]
+
+
+def check_bench(program, model):
+    """What the GPU has is not in the plan; a budget decides by itself what is."""
+    done, rows = measured(program, model, "--device", "gpu")
+    cpu = measured(program, model)[1]
     assert "on SwiftShader" in done.stderr and done.stderr.count("SwiftShader") == 1, done.stderr
     assert {r["test"] for r in rows} >= {"pp8", "tg2"} and all("+gpu" in r["isa"] for r in rows), rows
-    print("qsf-bench:", done.stderr.strip())
+    saved = cpu[0]["memory"] - rows[0]["memory"]
+    assert saved > 50000, saved
+    print(f"qsf-bench: {done.stderr.strip()}; {saved} bytes less of the process's memory")
+
+
+def planned(stderr, part):
+    return next(float(line.split()[-2]) for line in stderr.splitlines() if line.strip().startswith(part))
 
 
 def check_memory(program, model):
@@ -79,6 +91,10 @@ def check_memory(program, model):
     some = subprocess.run([*run, "--gpu-memory", str(needs)], capture_output=True, text=True)
     assert some.returncode == 0 and "layers 1 to 1" in some.stderr and "1 of 2 layers fit" in some.stderr, \
         some.stderr
+    all_stay = subprocess.run([*run[:-3], "-v"], capture_output=True, text=True)
+    here, there = (planned(r.stderr, "layers that stay") for r in (all_stay, some))
+    assert abs(here - 2 * there) < 0.02 and "all layers in memory" in all_stay.stderr, (here, there)
+    assert "pass through to the GPU" in some.stderr and planned(some.stderr, "layer buffers"), some.stderr
     print("--gpu-memory:", some.stderr.splitlines()[0])
 
 

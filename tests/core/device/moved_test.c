@@ -73,14 +73,21 @@ static bool moved_run(run *r)
 {
     const tiny_options t = large_model(r->tied);
     const qsf_context_options o = moved_options(r->moves);
-    qsf_device_use use = { .size = sizeof use };
+    qsf_device_use use = { .size = sizeof use }, fits = use;
     bench b;
     broken_reset(r->fail_at, QSF_E_IO);
     if (!wide_write(&b, &t)) return false;
     if (r->never_waits) engine_host_never_wait(&b.h);
     if (r->never_waits) b.h.polls = 2;
     if (!bench_open(&b) || !bench_context(&b, &o)) return false;
-    if (r->device) CHECK_EQ(qsf_context_use_device(b.c, &broken.list, 0, LAYERS, 0), QSF_OK);
+    if (r->device) {
+        CHECK_EQ(qsf_context_device_fits(b.c, &broken.list, 0, LAYERS, 0, &fits), QSF_OK);
+        CHECK_EQ(broken.open, 0);
+        CHECK_EQ(qsf_context_use_device(b.c, &broken.list, 0, LAYERS, 0), QSF_OK);
+        CHECK_EQ(qsf_context_device(b.c, &use), QSF_OK);
+        fits.bytes = use.bytes;
+        CHECK(!memcmp(&use, &fits, sizeof use));
+    }
     b.h.m.peak_bytes = b.h.m.live_bytes;
     r->begun = broken.calls;
     r->logits = bench_floats(&b, ROWS);
