@@ -1365,8 +1365,8 @@ QSF_API uint64_t   qsf_mtp_bytes(const qsf_model *layer, const qsf_context_optio
 /* What qsf_mtp_guess takes for a sequence of the model's context; NULL: not one of them. */
 QSF_API void      *qsf_mtp_user(qsf_mtp *d, qsf_seq s);
 /* A qsf_guess_fn and a qsf_guess_many_fn; each user is from qsf_mtp_user.  Many guesses share the
- * layer's batches, as far as n_logits and n_batch of its context allow.  If that context fails, both
- * guess nothing from then on, and qsf_mtp_error says why. */
+ * layer's batches, as far as n_logits and n_batch of its context allow.  If that context fails,
+ * both guess nothing from then on, and qsf_mtp_error says why. */
 QSF_API size_t     qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 QSF_API void       qsf_mtp_guess_many(qsf_guess *list, size_t n);
 /* The text of the error that ended the guesses; "": none has. */
