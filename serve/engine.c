@@ -198,7 +198,9 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
     if (engine_plan(&e->o, m, &layer, &more, err)) return false;
-    if (qsf_context_new(m, &e->o.context, &e->context, err) || !engine_behind(e, err)) return false;
+    if (qsf_context_new(m, &e->o.context, &e->context, err))
+        return drafter_explain(more - disk.staging, err), false;
+    if (!engine_behind(e, err)) return false;
     if (drafter_begin(&e->drafter, &e->o, e->context, &layer, err)) return false;
     if (e->o.device && e->o.device(e->o.device_user, e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);
