@@ -3,6 +3,7 @@
 #include "drafter.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { DRAFTER_ROWS = 64 };                /* of the layer's batches, at least */
 
@@ -29,6 +30,14 @@ qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_optio
     *bytes = small.total + qsf_mtp_bytes(o->layer, layer);
     if (c->ram_budget) c->ram_budget = c->ram_budget > *bytes ? c->ram_budget - *bytes : 1;
     return QSF_OK;
+}
+
+void drafter_explain(uint64_t bytes, qsf_error *err)
+{
+    const size_t n = strlen(err->text);
+    if (!bytes || err->status != QSF_E_BUDGET) return;
+    snprintf(err->text + n, sizeof err->text - n, ", after %.1f MB for the layer for multi-token prediction",
+             (double)bytes / 1e6);
 }
 
 qsf_status drafter_begin(drafter *d, const serve_engine_options *o, qsf_context *c,

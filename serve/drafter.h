@@ -16,6 +16,8 @@ typedef struct drafter {
  * context.  *bytes is 0 if o has no layer.  Errors are those of qsf_context_plan. */
 qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *layer, uint64_t *bytes,
                         qsf_error *err);
+/* Adds the layer's bytes to the error of a context that does not fit the rest of the budget. */
+void drafter_explain(uint64_t bytes, qsf_error *err);
 /* Makes the layer's context, which follows c from now on. */
 qsf_status drafter_begin(drafter *d, const serve_engine_options *o, qsf_context *c,
                          const qsf_context_options *layer, qsf_error *err);

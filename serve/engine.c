@@ -205,7 +205,8 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
     if (engine_plan(&e->o, m, &layer, &more, err)) return false;
-    if (engine_make(e, m, err) || !engine_behind(e, err)) return false;
+    if (engine_make(e, m, err)) return drafter_explain(more - disk.staging, err), false;
+    if (!engine_behind(e, err)) return false;
     if (drafter_begin(&e->drafter, &e->o, e->context, &layer, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,

@@ -144,13 +144,17 @@ def measure_models(a):
     return rows
 
 
+KERNELS = "4bit", "4bit_s", "2bit"
+
+
 def measure_limits(a):
     """What docs/performance.md's targets need besides the models: shares, sets, contexts, loading."""
     qwen = a.qsf(QWEN)
     best = bench(a, qwen, "-p", 0, "-n", 4, "-r", 1)[0]["isa"]
-    kernels = [[r["test"], r["threads"], r["share"]] for words in ("n=1 memory", "n=64 cache")
-               for r in bench(a, "--kernels", "--filter", f"{best} {words}", "-r", a.repeats)
-               if "share" in r and r["isa"] == best and r["test"].split("/")[0] in ("4bit", "4bit_s", "2bit")]
+    kernels = [[r["test"], r["threads"], r["share"]] for bits in ("4bit", "2bit")
+               for words in ("n=1 memory", "n=64 cache")
+               for r in bench(a, "--kernels", "--filter", f"{best} {bits} {words}", "-r", a.repeats)
+               if "share" in r and r["isa"] == best and r["test"].split("/")[0] in KERNELS]
     if not kernels: raise Missing("qsf-bench", f"it has no kernels of 4 or 2 bits for {best}")
     return {"kernels": kernels,
             "sets": medians(bench(a, qwen, "-p", 0, "--isa", f"avx2,{best}"), "isa", "test")

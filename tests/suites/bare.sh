@@ -39,7 +39,7 @@ cd "$work/libqsf"
 begin=$(date +%s)
 # serve_test and cli_test stay: what the other tests of the programs use is in the tree, too.
 twice='^asan[.]|kernels_test|parity_(tiny|hf|encoders)|terminal|convert_(tune|files)|(part|budget)_models'
-twice="$twice|serve_(models|hostile|embeddings|accepts|fields|lora|engine|paths)"
+twice="$twice|serve_(models|hostile|embeddings|accepts|fields|lora|engine|paths|mtp)"
 twice="$twice|cli_(embed|options|lora|peft|share)|calibrate_experts"
 if [ -n "$cold" ]; then ./test; else ./test -E "$twice"; fi
 echo "./test took $(($(date +%s) - begin)) s"
