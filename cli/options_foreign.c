@@ -226,7 +226,7 @@ static const foreign_option foreign_convert[] = {
     IGNORED("--allow-requantize --leave-output-tensor --pure --use-temp-file --no-lazy --bigendian", NONE,
             "it makes no difference for QSF files"),
     REFUSED("-hf --hf-repo --remote", VALUE,
-            "the converter reads files: qsf pull downloads one and prints its path"),
+            "download the file with qsf pull, which prints its path"),
     REFUSED("--vocab-only --mmproj --dry-run", NONE, "--info prints what a file holds"),
 };
 #undef SAME

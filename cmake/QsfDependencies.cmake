@@ -88,6 +88,17 @@ if(NOT qsf_sodium)
     qsf_find(OPENSSL openssl/evp.h crypto "" qsf_openssl)
 endif()
 
+# Downloads of models by name: nothing is linked, programs load it when they download.
+if(NOT CMAKE_CROSSCOMPILING AND NOT QSF_STATIC)
+    find_library(QSF_CURL_LIBRARY NAMES curl libcurl.so.4 libcurl-gnutls.so.4)
+    mark_as_advanced(QSF_CURL_LIBRARY)
+    if(QSF_CURL_LIBRARY)
+        message(STATUS "CURL: ${QSF_CURL_LIBRARY}, loaded to download models")
+    else()
+        message(STATUS "CURL: not found; programs download models where it is installed (docs/hub.md)")
+    endif()
+endif()
+
 if(qsf_lz4 STREQUAL "sources")
     qsf_compile_sources(qsf_dep_lz4 lz4 lz4.c lz4hc.c)
     list(APPEND QSF_BUNDLED_OBJECTS $<TARGET_OBJECTS:qsf_dep_lz4>)

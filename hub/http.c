@@ -71,92 +71,10 @@ static bool url_resolve(const char *base, const char *to, char out[URL_CAP])
     return n > 0 && n < URL_CAP;
 }
 
-/* ---- headers ---- */
-
-/* The value of a header line with this name (in small letters, with its colon); NULL: another
- * name. */
-static const char *header_value(const char *line, const char *name)
-{
-    size_t n = 0;
-    while (name[n] && (line[n] >= 'A' && line[n] <= 'Z' ? line[n] + 32 : line[n]) == name[n]) n++;
-    if (name[n]) return NULL;
-    line += n;
-    while (*line == ' ' || *line == '\t') line++;
-    return line;
-}
-
-static void etag_take(char *out, size_t cap, const char *value)
-{
-    if (value[0] == 'W' && value[1] == '/') value += 2;
-    if (*value == '"') value++;
-    const size_t n = strcspn(value, "\"");
-    snprintf(out, cap, "%.*s", (int)(n < cap ? n : 0), value);
-}
-
-static int64_t number_of(const char *text)
-{
-    char *end;
-    const long long n = strtoll(text, &end, 10);
-    return end == text || n < 0 ? -1 : n;
-}
-
-/* <URL>; rel="next" */
-static void link_take(hub_answer *a, const char *value)
-{
-    const char *end = strchr(value, '>');
-    if (*value == '<' && end && strstr(end, "rel=\"next\"") && (size_t)(end - value) < sizeof a->next)
-        snprintf(a->next, sizeof a->next, "%.*s", (int)(end - value - 1), value + 1);
-}
-
-static void range_take(hub_answer *a, const char *value)
-{
-    unsigned long long first, last, total;
-    if (sscanf(value, "bytes %llu-%llu/%llu", &first, &last, &total) != 3) return;
-    a->first = (int64_t)first;
-    a->total = (int64_t)total;
-}
-
-static void header_once(char *out, size_t cap, const char *value)
-{
-    if (!*out) snprintf(out, cap, "%s", value);
-}
-
-static void header_take(hub_http *h, const char *line)
-{
-    hub_answer *a = h->answer;
-    const char *v;
-    if ((v = header_value(line, "location:"))) snprintf(h->location, sizeof h->location, "%s", v);
-    else if ((v = header_value(line, "x-repo-commit:"))) header_once(a->commit, sizeof a->commit, v);
-    else if ((v = header_value(line, "x-error-code:"))) header_once(a->code, sizeof a->code, v);
-    else if ((v = header_value(line, "x-error-message:"))) snprintf(a->reason, sizeof a->reason, "%s", v);
-    else if ((v = header_value(line, "x-linked-etag:")) && !*a->linked_etag)
-        etag_take(a->linked_etag, sizeof a->linked_etag, v);
-    else if ((v = header_value(line, "x-linked-size:")) && a->linked_size < 0) a->linked_size = number_of(v);
-    else if ((v = header_value(line, "etag:"))) etag_take(a->etag, sizeof a->etag, v);
-    else if ((v = header_value(line, "content-length:"))) a->length = number_of(v);
-    else if ((v = header_value(line, "content-range:"))) range_take(a, v);
-    else if ((v = header_value(line, "retry-after:"))) a->retry_after = *v >= '0' && *v <= '9' ? atof(v) : -1;
-    else if ((v = header_value(line, "link:"))) link_take(a, v);
-}
-
 static size_t on_header(const char *bytes, size_t one, size_t n, void *user)
 {
     hub_http *h = user;
-    hub_answer *a = h->answer;
-    char line[URL_CAP + 64];
-    size_t len = n * one;
-    while (len && (bytes[len - 1] == '\r' || bytes[len - 1] == '\n')) len--;
-    if (len >= sizeof line) return n * one;
-    memcpy(line, bytes, len);
-    line[len] = 0;
-    if (url_begins(line, "http/")) {                 /* the next answer begins */
-        const char *space = strchr(line, ' ');
-        a->status = space ? atoi(space) : 0;
-        a->length = a->first = a->total = -1;
-        a->retry_after = -1;
-        *a->etag = *a->reason = *a->next = *h->location = 0;
-        h->n_words = 0;
-    } else header_take(h, line);
+    if (hub_answer_line(h->answer, h->location, sizeof h->location, bytes, n * one)) h->n_words = 0;
     return n * one;
 }
 
@@ -315,7 +233,7 @@ qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink si
                         bool *again, qsf_error *err)
 {
     char place[256];
-    *a = (hub_answer){ .linked_size = -1, .length = -1, .first = -1, .total = -1, .retry_after = -1 };
+    hub_answer_begin(a);
     *again = false;
     h->answer = a;
     h->sink = sink;

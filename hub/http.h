@@ -3,22 +3,9 @@
 #ifndef QSF_HUB_HTTP_H
 #define QSF_HUB_HTTP_H
 
-#include "base/host.h"
+#include "headers.h"
 
 typedef struct hub_http hub_http;
-
-/* An answer's headers.  The first group is of the first answer that had them, as the hub sends them
- * with a redirection; the others are of the last answer. */
-typedef struct hub_answer {
-    char commit[44], linked_etag[136], code[64];     /* X-Repo-Commit, X-Linked-ETag, X-Error-Code */
-    int64_t linked_size;                             /* -1: not sent */
-    bool away;                                       /* it was redirected to another origin */
-
-    int  status;                                     /* 0: no answer */
-    char etag[136], reason[200], next[1024];         /* ETag without quotes, X-Error-Message, the next page */
-    int64_t length, first, total;                    /* Content-Length, Content-Range; -1: not sent */
-    double retry_after;                              /* seconds; -1: not sent */
-} hub_answer;
 
 /* Takes bytes of an answer of status 200 or 206, whose headers are complete. false: enough; the
  * sink knows why. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_BYTES = 64 << 20, MOST_LISTED = 20000 };
+enum { LIST_BYTES = 64 << 20, MOST_LISTED = 20000, MOST_PAGES = 1000 };
 
 bool hub_is_name(const char *text) { return hub_name_begins(text) || hub_is_url(text); }
 
@@ -127,7 +127,7 @@ static qsf_status list_files(search *s, bool *away, qsf_error *err)
     bool fits = hub_url_put(url, sizeof url - 32, s->name.revision, false);
     strcat(url, "?recursive=true");
     qsf_status st = fits ? QSF_OK : qsf_fail(err, QSF_E_ARGUMENT, "%s: the name is too long", s->where);
-    while (!st && *url) {
+    for (int pages = 0; !st && *url && pages < MOST_PAGES; pages++) {
         if ((st = list_page(s, url, &t, &a, err))) break;
         if ((st = list_take(s, &t, err))) break;
         /* the token is the hub's alone */

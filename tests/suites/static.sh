@@ -6,7 +6,7 @@
 #   static.sh BUILD_FOLDER
 set -eu
 build=$1
-for program in qsf-run qsf-convert qsf-serve qsf-parity; do
+for program in qsf qsf-run qsf-convert qsf-serve qsf-parity; do
     if readelf -d "$build/$program" | grep NEEDED || readelf -l "$build/$program" | grep INTERP; then
         echo "$program needs a shared library"
         exit 1
