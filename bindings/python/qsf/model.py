@@ -348,6 +348,7 @@ class Model:
     def logits(self, tokens: str | Tokens, *, every: bool = False) -> Floats:
         """The logits after the last token, float32[vocabulary]; with every, after each token,
         float32[tokens][vocabulary]. A string becomes tokens with those that begin one."""
+        _options.checked("logits", {"every": every})
         ids = self._prompt_ids(tokens)
         shape = (len(ids), self.info.vocabulary) if every else (self.info.vocabulary,)
         out: Floats = _vectors.numpy_().empty(shape, _vectors.numpy_().float32)
