@@ -171,6 +171,7 @@ CALLS: dict[str, dict[str, Kind]] = {
     "render": TEMPLATE,
     "tokenize": {"add_special": flag(), "parse_special": flag()},
     "detokenize": {"special": flag()},
+    "stream": {"stream": flag()},
     "logits": {"every": flag()},
     "embed": {"pooling": word(["auto", "mean", "cls", "last", "rank", "none"]), "normalize": flag(),
               "adapters": ADAPTERS},
@@ -203,6 +204,8 @@ def hint(called: str, call: str) -> str:
     if here:
         return f"its name here is {here}"
     for other, options in CALLS.items():
+        if other == "stream":
+            continue
         there = next((one for one in options if _plain(one) == given or one in ours), None)
         if there:
             return f"{there} is an option of {other}()"

@@ -181,6 +181,7 @@ class Model:
         """Answers a conversation, or what a user says, with the model's chat template. The part that a
         conversation has in common with one of the last eight is not computed again. With stream, returns the
         pieces while they are generated."""
+        _options.checked("stream", {"stream": stream})
         answer = self._chat(messages, dict(options)).start()
         return answer if stream else answer.read()
 
@@ -201,6 +202,7 @@ class Model:
     def generate(self, prompt: str | Tokens, *, stream: bool = False,
                  **options: Unpack[GenerateOptions]) -> Answer | Stream:
         """Continues a string, or tokens, without a template."""
+        _options.checked("stream", {"stream": stream})
         answer = self._generate(prompt, dict(options)).start()
         return answer if stream else answer.read()
 

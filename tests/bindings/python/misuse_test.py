@@ -63,6 +63,8 @@ def value():
 
 
 def piece(what):
+    if isinstance(what, qsf.Answer):            # stream is False
+        return what
     with what as given:
         return next(given)
 
