@@ -3,6 +3,7 @@
 SPDX-License-Identifier: MIT
 
     make_wheel.py OUT [--library LIBQSF_FLAT] [--offline] [-D NAME=VALUE]...
+    make_wheel.py OUT -D CMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/aarch64-linux.cmake
 
 OUT is a folder.  --library: a shared library of the flat layer that was built before; otherwise CMake builds
 one, with what -D sets.  --offline: nothing is downloaded; this Python has scikit-build-core.
@@ -14,6 +15,7 @@ machine, and the script names them.
 import argparse, base64, hashlib, pathlib, re, subprocess, sys, tempfile, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MACHINES = {62: "x86_64", 183: "aarch64"}         # ELF's numbers
 # What every system with the GNU C library has.
 OF_GLIBC = re.compile(r"(libc|libm|libpthread|libdl|librt)\.so\.\d+|ld-linux[-\w]*\.so\.\d+")
 
@@ -23,8 +25,18 @@ def needs(objdump):
     library."""
     libraries = re.findall(r"NEEDED\s+(\S+)", objdump)
     versions = [tuple(map(int, found.split("."))) for found in re.findall(r"\bGLIBC_([\d.]+)", objdump)]
+    if not libraries:
+        sys.exit("objdump -p does not list what the library needs; is it one for another machine's programs?")
     others = [name for name in libraries if not OF_GLIBC.fullmatch(name)]
     return others, max((version[:2] for version in versions), default=(2, 5))
+
+
+def machine_of(library):
+    """What a library runs on, from its ELF header: also if it was compiled on another machine."""
+    number = int.from_bytes(library[18:20], "little")
+    if library[:4] != b"\x7fELF" or number not in MACHINES:
+        sys.exit(f"the library is no ELF file for {' or '.join(MACHINES.values())}")
+    return MACHINES[number]
 
 
 def digest(data):
@@ -74,16 +86,19 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     wheel = build(options)
-    machine = re.search(r"-linux_(\w+)\.whl$", wheel.name)
-    if machine:
+    if re.search(r"-linux_\w+\.whl$", wheel.name):
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
             library = archive.extract("qsf/libqsf_flat.so", folder)
+            machine = machine_of(pathlib.Path(library).read_bytes())
             said = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True)
         others, (major, minor) = needs(said.stdout)
         if others:
             print(f"not for other systems: the library needs {', '.join(others)}", file=sys.stderr)
+            tag = f"linux_{machine}"
         else:
-            wheel = retagged(wheel, f"manylinux_{major}_{minor}_{machine[1]}")
+            tag = f"manylinux_{major}_{minor}_{machine}"
+        if not wheel.name.endswith(f"-{tag}.whl"):
+            wheel = retagged(wheel, tag)
     print(wheel)
 
 

@@ -108,6 +108,11 @@ def made(handle: int, parent: int) -> int:
     return handle
 
 
+def encoded(text: str) -> bytes:
+    """UTF-8; halves of surrogate pairs become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
 def listed(options: Iterable[tuple[str, object]]) -> bytes:
     """A list of options; those that are None are left out."""
     out = bytearray()
@@ -115,7 +120,7 @@ def listed(options: Iterable[tuple[str, object]]) -> bytes:
         if value is None:
             continue
         word = ("true" if value else "false") if isinstance(value, bool) else str(value)
-        out += name.encode() + b"\0" + word.encode() + b"\0"
+        out += name.encode() + b"\0" + encoded(word) + b"\0"
     return bytes(out) + b"\0"
 
 

@@ -230,8 +230,10 @@ def _several(given: Any) -> list[Any]:
     """One string or one list of tokens is a list of one."""
     if isinstance(given, str):
         return [given]
-    items = list(given)
-    return [items] if items and all(isinstance(one, int) for one in items) else items
+    items = list(given) if isinstance(given, (list, tuple)) else []
+    if not items:
+        raise refuse(f"the input is {shown(given)}; it must be a string, a list of strings, or of tokens")
+    return [items] if all(isinstance(one, int) for one in items) else items
 
 
 def _number(options: dict[str, Any], stream: bool) -> list[dict[str, Any]]:

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _native
+from ._native import encoded
 from ._peers import PEERS
 from .errors import refuse, shown
+
+__all__ = ["checked", "encoded", "engine_texts", "ids_of", "path_of", "text_of"]
 
 # What Python calls options whose name is not the engine's with "_" for "-".
 RENAMED = {"ctx-size": "context_length"}
@@ -27,26 +31,32 @@ class Kind:
         self.take, self.possible, self.engine = take, possible, engine
 
 
-def encoded(text: str) -> bytes:
-    """UTF-8; halves of surrogate pairs become U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def as_whole(value: Any) -> int | None:
+    """None: not a whole number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def whole(least: float, most: float, engine: str | None = None) -> Kind:
     def take(value: Any) -> int | None:
-        return int(value) if is_whole(value) and least <= value <= most else None
+        n = as_whole(value)
+        return n if n is not None and least <= n <= most else None
     return Kind(take, f"it must be a whole number from {int(least)} to {int(most)}", engine)
 
 
 def real(least: float, most: float, engine: str | None = None) -> Kind:
     def take(value: Any) -> float | None:
-        if isinstance(value, bool) or not hasattr(value, "__float__"):
+        if isinstance(value, (bool, str, bytes)):
             return None
-        return float(value) if least <= float(value) <= most else None
+        try:
+            x = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return x if least <= x <= most else None
     return Kind(take, f"it must be a number from {least:g} to {most:g}", engine)
 
 
@@ -55,7 +65,8 @@ def flag(engine: str | None = None) -> Kind:
 
 
 def word(words: list[str], engine: str | None = None) -> Kind:
-    return Kind(lambda v: v if v in words else None, "it must be one of " + ", ".join(words), engine)
+    return Kind(lambda v: v if isinstance(v, str) and v in words else None,
+                "it must be one of " + ", ".join(words), engine)
 
 
 def name(what: str, engine: str | None = None) -> Kind:
@@ -82,10 +93,12 @@ def texts() -> Kind:
 
 
 def _most_tokens(value: Any) -> int | None:
-    if value in (-1, math.inf):
-        return -1
-    is_number = is_whole(value) or (isinstance(value, float) and value.is_integer())
-    return int(value) if is_number and 0 <= value <= 2 ** 53 else None
+    if isinstance(value, float):
+        if value == math.inf:
+            return -1
+        value = int(value) if value.is_integer() else None
+    n = as_whole(value)
+    return n if n is not None and -1 <= n <= 2 ** 53 else None
 
 
 def _biases(value: Any) -> list[tuple[int, float]] | None:
@@ -94,9 +107,11 @@ def _biases(value: Any) -> list[tuple[int, float]] | None:
     pairs = []
     for token, bias in value.items():
         number = int(token) if isinstance(token, str) and token.isdecimal() else token
-        if not is_whole(number) or isinstance(bias, bool) or not isinstance(bias, (int, float)):
+        number = as_whole(number)
+        if number is None or not 0 <= number < 2 ** 31 or isinstance(bias, bool) \
+                or not isinstance(bias, (int, float)) or not bias < math.inf:
             return None
-        pairs.append((int(number), float(bias)))
+        pairs.append((number, float(bias)))
     return pairs
 
 
@@ -156,6 +171,8 @@ CALLS: dict[str, dict[str, Kind]] = {
     "render": TEMPLATE,
     "tokenize": {"add_special": flag(), "parse_special": flag()},
     "detokenize": {"special": flag()},
+    "stream": {"stream": flag()},
+    "logits": {"every": flag()},
     "embed": {"pooling": word(["auto", "mean", "cls", "last", "rank", "none"]), "normalize": flag(),
               "adapters": ADAPTERS},
     "rerank": {"top_n": whole(1, 2 ** 53), "adapters": ADAPTERS},
@@ -187,6 +204,8 @@ def hint(called: str, call: str) -> str:
     if here:
         return f"its name here is {here}"
     for other, options in CALLS.items():
+        if other == "stream":
+            continue
         there = next((one for one in options if _plain(one) == given or one in ours), None)
         if there:
             return f"{there} is an option of {other}()"
@@ -229,12 +248,14 @@ def ids_of(value: Any, vocabulary: int, what: str = "tokens") -> list[int]:
     """A checked copy of a list of token ids."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         raise refuse(f"the {what} are {shown(value)}; they must be a list of token ids")
-    ids = list(value)
-    for i, one in enumerate(ids):
-        if not is_whole(one) or not 0 <= one < vocabulary:
+    ids = []
+    for i, one in enumerate(value):
+        token = as_whole(one)
+        if token is None or not 0 <= token < vocabulary:
             raise refuse(f"token {i} is {shown(one)}; the model's are whole numbers from 0 to "
                          f"{vocabulary - 1}")
-    return [int(one) for one in ids]
+        ids.append(token)
+    return ids
 
 
 def path_of(value: object) -> bytes:
@@ -243,4 +264,7 @@ def path_of(value: object) -> bytes:
     path = os.path.expanduser(os.fspath(value))
     if "\0" in str(path):
         raise refuse("the path has a zero byte")
-    return os.fsencode(path)
+    try:
+        return os.fsencode(path)
+    except UnicodeEncodeError as wrong:
+        raise refuse(f"the path is {shown(value)}, which no file can have: {wrong}") from wrong

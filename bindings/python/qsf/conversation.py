@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from . import _sessions
+from . import _options, _sessions
 from ._answer import Answer
 from ._batches import Talk
 from ._messages import Messages, messages_of
@@ -52,6 +52,7 @@ class Conversation:
              **options: Unpack[ChatOptions]) -> Answer | Stream:
         """Says something to the model and appends both messages; or, with a list, replaces the messages after
         system with it. The conversation's options apply unless they are given here."""
+        _options.checked("stream", {"stream": stream})
         answer = self._chat(what, dict(options)).start()
         return answer if stream else answer.read()
 

@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from . import _options as options_
 from ._openai import OpenAI
-from .errors import refuse
+from .errors import refuse, shown
 from .model import load
 
 # Parameters of Llama() that this engine decides by itself, or has no use for.
@@ -127,12 +128,14 @@ class Llama:
         return found.tolist() if isinstance(input, str) else [row.tolist() for row in found]
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        if not isinstance(text, (bytes, bytearray)):
+            raise refuse(f"the text is {shown(text)}; it must be bytes, as in llama_cpp")
         given = text.decode("utf-8", "replace")
         return self.model.tokenize(given, add_special=add_bos, parse_special=special)
 
     def detokenize(self, tokens: Sequence[int], prev_tokens: Any = None, special: bool = False) -> bytes:
         self.model._batches.check()
-        return self.model._bytes_of(map(int, tokens), special)
+        return self.model._bytes_of(options_.ids_of(tokens, self.n_vocab()), special)
 
     def generate(self, tokens: Sequence[int], **given: Any) -> Iterator[int]:
         """Tokens, one after another."""

@@ -181,6 +181,7 @@ class Model:
         """Answers a conversation, or what a user says, with the model's chat template. The part that a
         conversation has in common with one of the last eight is not computed again. With stream, returns the
         pieces while they are generated."""
+        _options.checked("stream", {"stream": stream})
         answer = self._chat(messages, dict(options)).start()
         return answer if stream else answer.read()
 
@@ -201,6 +202,7 @@ class Model:
     def generate(self, prompt: str | Tokens, *, stream: bool = False,
                  **options: Unpack[GenerateOptions]) -> Answer | Stream:
         """Continues a string, or tokens, without a template."""
+        _options.checked("stream", {"stream": stream})
         answer = self._generate(prompt, dict(options)).start()
         return answer if stream else answer.read()
 
@@ -348,6 +350,7 @@ class Model:
     def logits(self, tokens: str | Tokens, *, every: bool = False) -> Floats:
         """The logits after the last token, float32[vocabulary]; with every, after each token,
         float32[tokens][vocabulary]. A string becomes tokens with those that begin one."""
+        _options.checked("logits", {"every": every})
         ids = self._prompt_ids(tokens)
         shape = (len(ids), self.info.vocabulary) if every else (self.info.vocabulary,)
         out: Floats = _vectors.numpy_().empty(shape, _vectors.numpy_().float32)

@@ -56,6 +56,9 @@ OBJDUMP = """  NEEDED               libm.so.6
     0x09691a75 0x00 05 GLIBC_2.2.5
     0x069691b9 0x00 04 GLIBC_2.29
 """
+ELF = b"\x7fELF" + bytes(12) + b"\x03\0"
+assert make_wheel.machine_of(ELF + b"\xb7\0") == "aarch64"
+assert make_wheel.machine_of(LIBRARY.read_bytes()) in wheels[0].name, wheels[0].name
 assert make_wheel.needs(OBJDUMP) == ([], (2, 29)), make_wheel.needs(OBJDUMP)
 assert make_wheel.needs(OBJDUMP + "  NEEDED  liblz4.so.1\n")[0] == ["liblz4.so.1"]
 if wheels[0].name.endswith("-linux_x86_64.whl"):        # the library that was given needs others
