@@ -23,7 +23,7 @@ import {Attachments} from './attach.js';
 import {Chat} from './chat.js';
 import {Conversations} from './conversations.js';
 import {$, announce, button, make, note, on, remembered} from './dom.js';
-import {memoryMap} from './figures.js';
+import {megabytes, memoryMap} from './figures.js';
 import {drawIcons} from './icons.js';
 import {bindSettings} from './settings.js';
 import {speak, t} from './strings.js';
@@ -50,16 +50,17 @@ function helps({code, remedies = []}) {
     ?? $('hint-')]).map(({textContent}) => textContent);
 }
 const capital = text => text.replace(/^[a-z](?=[a-z]* )/, first => first.toUpperCase());     // not addresses
+const said = error => capital(t(error.reason ?? error.message))
+  .replace(/\b(\d{7,}) bytes/g, (_, bytes) => megabytes(Number(bytes)));
 function described(error) {
   const all = helps(error), one = all.length === 1;
-  return [make('p', {textContent: capital(t(error.reason ?? error.message))}),
+  return [make('p', {textContent: said(error)}),
     ...(one ? [] : [make('p', {className: 'small', textContent: t('What may help:')})]),
     one ? make('p', {className: 'small', textContent: all[0]})
       : make('ul', {className: 'small helps'}, ...all.map(textContent => make('li', {textContent})))];
 }
 /** The same as one text. */
-const worded = error => `${capital(t(error.reason ?? error.message)).replace(/\.$/, '')}. ${
-  helps(error).join(' ')}`;
+const worded = error => `${said(error).replace(/\.$/, '')}. ${helps(error).join(' ')}`;
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
 function complain(title, error, actions) {

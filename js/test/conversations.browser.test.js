@@ -4,13 +4,13 @@
  *
  * Screenshots go to QSF_TEST_WORK. */
 import assert from 'node:assert/strict';
-import {readFileSync} from 'node:fs';
+import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
 import {act, begin, converse, engine, last, stored, titles, until} from './browser/talks.js';
-import {SLOW, answered, ask, open, ready} from './browser/visit.js';
+import {NAME, SLOW, answered, ask, open, ready} from './browser/visit.js';
 import {WORK} from './tools.js';
 
 const shot = (page, name) => page.screenshot({path: join(WORK, `conversations-${name}.png`)});
@@ -486,6 +486,26 @@ test('a suggestion is asked with one click', async t => {
   await answered(page);
   assert.equal(await page.textContent('.user'), text);
   assert.equal(await page.isHidden('#welcome'), true);
+});
+
+test('a base model is not offered for chats, and is said to continue texts', async t => {
+  const list = join(WORK, 'base-models.json'), tiny = {url: NAME, size: 1e6, start: true};
+  writeFileSync(list, JSON.stringify({models: [{...tiny, name: 'Base', chat: false},
+    {...tiny, name: 'Other'}]}));
+  const tab = await open(browser, {mounts: [['/sub/page/js/browser.js', engine],
+    ['/sub/page/models.json', list]]}), {person} = tab;
+  t.after(() => tab.close());
+  await person.addInitScript(() => { globalThis.isBase = true; });
+  const page = await tab.open();
+  await page.waitForSelector('#go:not([disabled])', SLOW);
+  assert.equal(await page.textContent('#offer-name'), 'Other');
+  assert.match(await page.textContent('#list'), /Base.*only continues texts.*Other/);
+  await page.click('#go');
+  await ready(page);
+  assert.equal(await page.isVisible('#no-chat'), true);
+  assert.equal(await page.isVisible('#welcome'), false);
+  assert.equal(await page.isDisabled('#mode-chat'), true);
+  await accessible(page, 'a base model');
 });
 
 test('a narrow screen shows the list over the page', async t => {

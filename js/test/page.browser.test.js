@@ -254,9 +254,14 @@ test('a memory limit that is too small is said so', async t => {
   t.after(() => tab.close());
   await advanced(page);
   await page.fill('[name=memory]', '5');
+  await page.waitForFunction(() => /limit is too low: at least \d+ MB/.test(document.querySelector('#need')
+    .textContent), undefined, SLOW);
   await page.click('#load');
   await page.waitForSelector('#error:not([hidden])', SLOW);
   assert.match(await page.textContent('#error'), /needs at least \d+ MB.*Raise the memory limit/);
+  assert.doesNotMatch(await page.textContent('#error'), /option memory/, 'in words of the page');
+  assert.equal(await page.locator('#error .helps li').count(), 2);
+  await accessible(page, 'an error with remedies');
 });
 
 /* A package that keeps models and answers at once, to look at what takes time or comes
@@ -332,7 +337,7 @@ test('says what it needs, how far it is, and what is kept', async t => {
   assert.doesNotMatch(await page.textContent('#need'), /context/);
   assert.match(await page.textContent('#need-map'), /free below the limit/);
   assert.match(await page.textContent('#entries'),
-    /smollm2-135m-q4_1\.gguf98 MB · of .*2023.*big\.qsf300 MB of 900 MB · of .*2023/);
+    /smollm2-135m-q4_1\.gguf98 MB · stored on .*2023.*big\.qsf300 MB of 900 MB · stored on .*2023/);
   await shot(page, 'storage');
   await page.click('[aria-label="Delete big.qsf"]');
   await page.waitForFunction(() => document.querySelectorAll('#entries li').length === 1, undefined, SLOW);

@@ -22,7 +22,7 @@ export async function load(from, {onProgress, signal}) {
   const info = {name: 'Fake', architecture: 'fake', parameters: 1e6, format: 'QSF', fileBytes: 1e6, layers: 1,
     resident: true, threads: 1, isa: 'none', device: {kind: 'cpu', name: '', layers: 0, reason: 'of a test'},
     contextLength: CONTEXT, trainedContext: CONTEXT, planBytes: 1e6, plan: [{name: 'all', bytes: 1e6}],
-    chatTemplate: 'fake', warnings: []};
+    chatTemplate: globalThis.isBase ? undefined : 'fake', warnings: []};
   async function * chat(messages, {onToken, onReasoning, onToolCall, tools, responseFormat, signal}) {
     globalThis.asked = messages;
     if (responseFormat) {
