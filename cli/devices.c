@@ -81,8 +81,8 @@ static qsf_status device_again(qsf_model *m, qsf_context_options *o, uint32_t n,
 
 /* What the GPU will have does not stay in memory, unless a budget says what does, or the head stays
  * on the CPU. */
-static qsf_status device_plan(const device_asked *a, qsf_model *m, qsf_context_options *o, qsf_context **c,
-                              qsf_error *err)
+static qsf_status device_fitting(const device_asked *a, qsf_model *m, qsf_context_options *o,
+                                 qsf_context **c, qsf_error *err)
 {
     qsf_device_use use = { .size = sizeof use };
     qsf_model_info info = { .size = sizeof info };
@@ -98,7 +98,7 @@ static qsf_status device_plan(const device_asked *a, qsf_model *m, qsf_context_o
 static qsf_status device_move(const device_asked *a, qsf_model *m, qsf_context_options *o, qsf_context **c,
                               char note[DEVICE_NOTE], qsf_error *err)
 {
-    qsf_status st = device_plan(a, m, o, c, err);
+    qsf_status st = device_fitting(a, m, o, c, err);
     if (st) return st;
     if (!(st = qsf_context_use_device(*c, a->devices, 0, a->layers, a->memory))) {
         device_note(*c, note);

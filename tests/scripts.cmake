@@ -193,7 +193,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
         qsf_test_program(device_models core/device/device_models.c)
         target_link_libraries(device_models PRIVATE qsf)
         qsf_script(device_models_test 600 core/device/device_models_test.py $<TARGET_FILE:device_models>
-            $<TARGET_FILE:qsf-run> "${work}/device")
+            "${work}/device")
         qsf_script(device_experts_test 900 core/device/device_experts_test.py $<TARGET_FILE:device_models>
             $<TARGET_FILE:qsf-convert> "${work}/device")
         qsf_test_program(device_picks core/device/device_picks.c)

@@ -72,6 +72,30 @@ function watched(gpu, devices) {
   }};
 }
 
+/* The same, as one device for several models, which compile their pipelines once: in software that
+ * takes seconds a model. It ends with the test's destroy() alone. */
+function shared(gpu, devices) {
+  const inner = watched(gpu, devices), kept = new Map();
+  const once = (key, make) => kept.get(key) ?? kept.set(key, make()).get(key);
+  const own = device => ({
+    destroy: () => {},
+    createShaderModule: wishes => once(wishes.code, () => device.createShaderModule(wishes)),
+    createComputePipelineAsync: wishes => once(wishes.compute.module,
+      () => device.createComputePipelineAsync(wishes)),
+  });
+  const wrapped = device => new Proxy(own(device), {
+    get: (mine, name) => mine[name] ?? device[name]?.bind?.(device) ?? device[name],
+    set: (_, name, value) => Reflect.set(device, name, value, device)});
+  return {requestAdapter: async options => {
+    const adapter = await inner.requestAdapter(options);
+    return {...adapter, requestDevice: wishes => once('device',
+      () => adapter.requestDevice(wishes).then(wrapped))};
+  }};
+}
+const sharedDevices = [];
+let sharedGpu;
+const oneGpu = () => sharedGpu ??= shared(createRequire(import.meta.url)(DAWN).create([]), sharedDevices);
+
 describe('a GPU object', {skip}, () => {
   let model, wanted;
   const devices = [];
@@ -146,7 +170,7 @@ async function readAgain(options) {
 test('adapters are computed on the GPU', {skip}, async () => {
   const texts = [];
   for (const device of ['cpu', 'gpu']) {
-    const model = await load(MODEL, {...HOW, device, gpu: DAWN});
+    const model = await load(MODEL, {...HOW, device, gpu: oneGpu()});
     const adapter = await model.loadAdapter(tinyAdapter({seed: 7}));
     texts.push(await answer(model, {adapters: [adapter]}), await answer(model));
     assert.equal((await model.stats()).gpuLayers, device === 'gpu' ? 2 : 0);
@@ -157,7 +181,7 @@ test('adapters are computed on the GPU', {skip}, async () => {
 });
 
 test('weights that a GPU has are not read again', {skip}, async () => {
-  const cpu = await readAgain({device: 'cpu'}), gpu = await readAgain({device: 'gpu', gpu: DAWN});
+  const cpu = await readAgain({device: 'cpu'}), gpu = await readAgain({device: 'gpu', gpu: oneGpu()});
   assert.equal(gpu.device.layers, LAYERS);
   assert.ok(cpu.bytes > cpu.weightBytes, `${cpu.bytes} bytes of ${cpu.weightBytes} on the CPU`);
   assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
@@ -167,9 +191,8 @@ test('weights that a GPU has are not read again', {skip}, async () => {
 const staying = ({info: {plan}}) => plan.find(({name}) => name === 'layers that stay').bytes;
 test('weights that a GPU has do not stay in memory; a lost one leaves the answer to the CPU', {skip},
   async () => {
-    const devices = [], gpu = createRequire(import.meta.url)(DAWN).create([]);
     const cpu = await load(LARGE, {...HOW, device: 'cpu'}), wanted = await answer(cpu);
-    const model = await load(LARGE, {...HOW, device: 'gpu', gpu: watched(gpu, devices)});
+    const model = await load(LARGE, {...HOW, device: 'gpu', gpu: oneGpu()});
     assert.deepEqual([cpu.info.resident, model.info.resident], [true, false]);
     assert.equal(staying(model), 0);
     const least = cpu.info.planBytes - 0.8 * staying(cpu);
@@ -178,7 +201,8 @@ test('weights that a GPU has do not stay in memory; a lost one leaves the answer
     assert.equal(await answer(model), wanted);
     assert.equal((await model.stats()).gpuLayers, LAYERS);
     let n = 0;
-    assert.equal(await answer(model, {onToken: () => { if (n++ === 3) devices[0].destroy(); }}), wanted);
+    const loses = () => { if (n++ === 3) sharedDevices[0].destroy(); };
+    assert.equal(await answer(model, {onToken: loses}), wanted);
     assert.equal((await model.stats()).gpuLayers, 0);
     await cpu.dispose();
     await model.dispose();

@@ -257,7 +257,7 @@ BLOCKS = {
         first="cp --remove-destination tiny.gguf model.gguf",
     ),
     # ---- docs/webgpu.md
-    ("docs/webgpu.md", "qsf-run --device gpu"): Tried("tests/core/device/device_models_test.py",
+    ("docs/webgpu.md", "qsf-run --device gpu"): Tried("tests/serve/serve_device_test.py",
                                                       '"--device", "gpu"'),
     ("docs/webgpu.md", "qsf-serve --device gpu"): Tried("tests/serve/serve_device_test.py",
                                                         '"--device", "gpu"'),

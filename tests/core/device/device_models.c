@@ -5,11 +5,14 @@
  * have no logits: their hidden states are compared.
  * SPDX-License-Identifier: MIT
  *
- *   device_models [f16|q8|f32] [long] [parts] [lora ADAPTER] MODEL...
+ *   device_models [f16|q8|f32] [whole|brief] [long] [parts] [lut] [last] [lora ADAPTER] MODEL...
  *
  * A GPU of the library that QSF_WEBGPU_LIB names; any adapter will do.  f16, q8, f32: the type of
- * the KV cache, f16 by default.  long: a prompt of 64 rows instead of 24.  parts: buffers of
- * weights for experts have at most 16 KB.  lora: three of four sequences of the next model have it.
+ * the KV cache, f16 by default.  brief: models from here on have no second prompt, which shows
+ * nothing that depends on the model, and takes half of the time; whole: they have it again.  long:
+ * that prompt has 64 rows instead of 24.  parts: buffers of weights for experts have at most 16 KB.
+ * lut: tiles of the next model are transposed for look-ups.  last: only its last layer is on the
+ * GPU.  lora: three of four of its sequences have the adapter.
  * Two sequences in batches of several lengths, prompts and single tokens; one goes back and on.
  * Models share the device and its pipelines: a driver in software takes seconds to compile those
  * of one model.
@@ -35,7 +38,9 @@ typedef struct three {
     uint32_t    same;           /* of SEQUENCES rows */
 } three;
 static qsf_kv_type kv = QSF_KV_F16;
-static uint32_t most = 24;      /* rows of a prompt */
+static uint32_t most = 24;      /* rows of the second prompt */
+static bool brief;              /* without it */
+static struct next { const char *adapter; bool lut, last; } next;     /* of the next model alone */
 
 static int failed(const char *path, const char *text)
 {
@@ -134,7 +139,7 @@ static qsf_status batches(three *p)
         return texts(p, 40, 2, 1);
     }
     if ((st = all(p, 0, 1, 1)) || (st = all(p, 0, 2, 7)) || (st = all(p, 1, 40, 20))) return st;
-    if ((st = all(p, 0, 9, 1)) || (st = all(p, 1, 60, 2))) return st;
+    if ((st = all(p, 0, 9, 1)) || (st = all(p, 1, 60, 2)) || brief) return st;
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_seq_truncate(p->c[k], 1, 12))) return st;
     if ((st = all(p, 1, 80, most)) || (st = some(p, 1, 110, 13, 3)) || (st = all(p, 1, 130, 4))) return st;
@@ -153,6 +158,7 @@ static qsf_status contexts(three *p, qsf_model *m)
         o.n_threads = 1;
         o.f32 = k == FLOATS;
         o.kv_type = o.f32 ? QSF_KV_F32 : kv;
+        o.kernel_route = next.lut ? QSF_ROUTE_LUT : QSF_ROUTE_AUTO;
         st = qsf_context_new(m, &o, &p->c[k], &why);
         if (!st) qsf_hidden_ask(p->c[k], p->info.encoder);
     }
@@ -160,8 +166,9 @@ static qsf_status contexts(three *p, qsf_model *m)
 }
 
 /* The adapter as each context takes it: floats need it as exact. */
-static qsf_status adapters(three *p, qsf_model *m, const char *path, qsf_adapter *a[2])
+static qsf_status adapters(three *p, qsf_model *m, qsf_adapter *a[2])
 {
+    const char *path = next.adapter;
     qsf_status st = QSF_OK;
     for (int exact = 0; path && exact < 2 && !st; exact++) {
         const qsf_adapter_options o = { .size = sizeof o, .exact = exact };
@@ -176,7 +183,7 @@ static qsf_status adapters(three *p, qsf_model *m, const char *path, qsf_adapter
     return st;
 }
 
-static int model(const char *path, const char *adapter)
+static int model(const char *path)
 {
     qsf_adapter *a[2] = { NULL, NULL };
     qsf_device_use use = { .size = sizeof use };
@@ -189,9 +196,9 @@ static int model(const char *path, const char *adapter)
     if (qsf_model_open(path, &mo, &m, &why)) return failed(name, why.text);
     qsf_model_get_info(m, &p.info);
     p.width = p.info.encoder ? p.info.n_embd : p.info.n_vocab;
-    if (contexts(&p, m) || adapters(&p, m, adapter, a)) {
+    if (contexts(&p, m) || adapters(&p, m, a)) {
         code = failed(name, why.text);
-    } else if (qsf_context_use_device(p.c[GPU], &broken.list, 0, UINT32_MAX, 0)) {
+    } else if (qsf_context_use_device(p.c[GPU], &broken.list, 0, next.last ? 1 : UINT32_MAX, 0)) {
         printf("%s: none on the GPU: %s\n", name, qsf_last_error(p.c[GPU]));
     } else if (batches(&p) || qsf_context_device(p.c[GPU], &use)) {
         for (int k = 0; k < N_CONTEXTS; k++) code |= failed(name, qsf_last_error(p.c[k]));
@@ -216,15 +223,18 @@ int main(int argc, char **argv)
     if (!broken_begin()) return failed("devices", "none");
     small = *broken.d.info;
     small.max_buffer = 1 << 14;
-    const char *adapter = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "f16")) kv = QSF_KV_F16;
         else if (!strcmp(argv[i], "q8")) kv = QSF_KV_Q8;
         else if (!strcmp(argv[i], "f32")) kv = QSF_KV_F32;
+        else if (!strcmp(argv[i], "brief")) brief = true;
+        else if (!strcmp(argv[i], "whole")) brief = false;
         else if (!strcmp(argv[i], "long")) most = ROWS;
         else if (!strcmp(argv[i], "parts")) broken.d.info = &small;
-        else if (!strcmp(argv[i], "lora") && i + 1 < argc) adapter = argv[++i];
-        else code |= model(argv[i], adapter), adapter = NULL;
+        else if (!strcmp(argv[i], "lut")) next.lut = true;
+        else if (!strcmp(argv[i], "last")) next.last = true;
+        else if (!strcmp(argv[i], "lora") && i + 1 < argc) next.adapter = argv[++i];
+        else code |= model(argv[i]), next = (struct next){ 0 };
     }
     if (broken.live || broken.open) code |= failed("devices", "objects were not released");
     broken_end();

@@ -2,10 +2,10 @@
 """Tiny models with layers on a GPU: logits as far from those of floats as the CPU's.
 SPDX-License-Identifier: MIT
 
-    device_models_test.py DEVICE_MODELS QSF_RUN WORK [all]
+    device_models_test.py DEVICE_MODELS WORK [all]
 
 QSF_WEBGPU_DIR: tests/tools/software_gpu.py; skipped without it.
-all: also the models whose steps others have, too; this takes minutes.
+all: also the models whose steps others have, too, and two prompts for each; this takes minutes.
 """
 import pathlib, re, subprocess, sys
 
@@ -25,38 +25,37 @@ MODELS = {
     "f32": ["llama-bf16"],
 }
 MORE = ["modern-bert", "cohere2", "apertus", "granite", "olmo", "olmo2", "mistral3"]
-IN_PART = {"qwen35-nextn.gguf": "1 of 2 layers"}
-
-
-def same_answer(qsf_run, env, model, options, where):
-    command = [qsf_run, model, "--raw", "-p", "abc de fgh ijk lmno", "--temp", "0", "-n", "8"]
-    cpu = subprocess.run(command, capture_output=True)
-    gpu = subprocess.run([*command, *options, "--device", "gpu", "-v"], capture_output=True, env=env)
-    print(gpu.stderr.decode().splitlines()[0])
-    if cpu.returncode or gpu.returncode or cpu.stdout != gpu.stdout: sys.exit("qsf-run answers differently")
-    if where.encode() not in gpu.stderr: sys.exit("not on the GPU")
+WHOLE = ("llama-q4_k", "qwen2-q4_1", "llama-bf16")      # one of each type of the KV cache: with both prompts
+ALSO = [("last", "llama-q4_k", "1 of 2 layers"), ("lut", "bitnet-i2_s", "3 of 3 layers")]
+IN_PART = {"qwen35-nextn": "1 of 2 layers"}
 
 
 def main():
-    program, qsf_run, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    program, work = sys.argv[1], pathlib.Path(sys.argv[2])
     env = software_gpu.environment()
-    if "all" in sys.argv[4:]: MODELS["f16"] += MORE
-    paths = {kv: [str(make_tiny.make(work, name)[0]) for name in names] for kv, names in MODELS.items()}
-    arguments = [x for kv, of in paths.items() for x in (kv, *of)]
+    everything = "all" in sys.argv[3:]
+    if everything: MODELS["f16"] += MORE
+    def path(name): return str(make_tiny.make(work, name)[0])
+    arguments, wanted = ["whole"], []
+    for kv, names in MODELS.items():
+        arguments.append(kv)
+        for name in names:
+            if not everything: arguments.append("whole" if name in WHOLE else "brief")
+            arguments.append(path(name))
+            wanted.append(IN_PART.get(name))
+    arguments += ["f16", "brief"]
+    for how, name, layers in ALSO:
+        arguments += [how, path(name)]
+        wanted.append(layers)
     done = subprocess.run([program, *arguments], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
     lines = done.stdout.splitlines()
     if done.returncode: sys.exit("a GPU computes something else")
-    for line in lines:
-        moved = re.search(r"(.*): ((\d+) of (\d+) layers), off by", line)
-        if not moved or (moved[3] != moved[4] and moved[2] != IN_PART.get(moved[1])):
+    if len(lines) != len(wanted): sys.exit("models are missing")
+    for line, layers in zip(lines, wanted):
+        moved = re.search(r": ((\d+) of (\d+) layers), off by", line)
+        if not moved or (moved[1] != layers if layers else moved[2] != moved[3]):
             sys.exit(f"layers are missing on the GPU: {line}")
-    if len(lines) != sum(map(len, MODELS.values())): sys.exit("models are missing")
-
-    # one layer; tiles that were transposed for look-ups
-    llama, bitnet = (paths["f16"][MODELS["f16"].index(m)] for m in ("llama-q4_k", "bitnet-i2_s"))
-    same_answer(qsf_run, env, llama, ["-ngl", "1"], "layers 1 to 1 and the head on")
-    same_answer(qsf_run, env, bitnet, ["--kernel-route", "lut"], "layers 0 to 2 and the head on")
 
 
 if __name__ == "__main__":
