@@ -53,7 +53,7 @@ LIMITS = {
     "hear of": (0, 0, 1),
     "a text": (1, 13, 10),
     "what is left": (0, 0, 0),
-    "as it is": (0, 4, 5),
+    "as it is": (0, 3, 5),
     "where it is so": (0, 0, 0),
 }
 
