@@ -20,6 +20,8 @@ function save(name, text, type) {
   make('a', {href: url, download: name}).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
+/* A conversation's row in the list; imported ones may have any id. */
+const rowOf = id => `#conversations [data-id="${CSS.escape(id)}"]`;
 const fileName = title => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '').slice(0, 60)
   || 'conversation';
 const when = time => new Date(time).toLocaleDateString(document.documentElement.lang,
@@ -116,7 +118,7 @@ export class Conversations {
     $('search').hidden = this.#all.length < 2 && !words;
     $('export').hidden = !this.#all.length;
     if (!row) return;
-    const buttons = document.querySelectorAll(`#conversations [data-id="${row.dataset.id}"] button`);
+    const buttons = document.querySelectorAll(`${rowOf(row.dataset.id)} button`);
     (buttons[at] ?? buttons[0])?.focus();
   }
   #row(one) {
@@ -129,7 +131,7 @@ export class Conversations {
     const more = button('', () => {
       this.#menu = this.#menu === one.id ? undefined : one.id;
       this.fill();
-      document.querySelector(`#conversations [data-id="${one.id}"] .more`)?.focus();
+      document.querySelector(`${rowOf(one.id)} .more`)?.focus();
     }, {className: 'quiet more', ariaLabel: t('More: {title}', {title}),
       ariaExpanded: String(this.#menu === one.id)});
     more.append(icon('more'));
@@ -149,7 +151,7 @@ export class Conversations {
       this.#menu = undefined;
       form.remove();
       this.fill();
-      document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
+      document.querySelector(`${rowOf(one.id)} .open`)?.focus();
     };
     form.addEventListener('submit', async event => {
       event.preventDefault();
@@ -189,7 +191,7 @@ export class Conversations {
     this.#gone.delete(one.id);
     await this.#archive.put(one);
     await this.draw();
-    document.querySelector(`#conversations [data-id="${one.id}"] .open`)?.focus();
+    document.querySelector(`${rowOf(one.id)} .open`)?.focus();
   }
   #export() {
     const day = new Date().toISOString().slice(0, 10);
