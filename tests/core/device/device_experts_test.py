@@ -5,7 +5,8 @@ SPDX-License-Identifier: MIT
     device_experts_test.py DEVICE_MODELS QSF_CONVERT WORK [all]
 
 QSF_WEBGPU_DIR: tests/tools/software_gpu.py; skipped without it.
-Models of floats are converted to 8 bits first.  all: every family; without it those whose steps differ most.
+Models of floats are converted to 8 bits first.  all: every family, and two prompts for each; without it those
+whose steps differ most.
 """
 import pathlib, re, subprocess, sys
 
@@ -50,6 +51,7 @@ def main():
     env = software_gpu.environment()
     names = MODELS + MORE * ("all" in sys.argv[4:])
     paths = [converted(convert, work, name) for name in names]
+    if "all" not in sys.argv[4:]: paths.insert(1, "brief")          # one with two prompts, the second long
     paths += ["lora", adapter(work, LORA), converted(convert, work, LORA), "parts", scaled(work, PARTS)]
     done = subprocess.run([program, "long", *paths], capture_output=True, text=True, env=env)
     print(done.stdout, done.stderr, sep="")
