@@ -331,6 +331,10 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
         fputs("--cache-file and --cache-disk cannot be combined with --pipeline: sequences are spread over "
               "ranks\n",
               stderr);
+    else if (a->pipeline && a->common.draft_mtp)
+        fputs("--draft-mtp cannot be combined with --pipeline: the first rank lacks the last layer's "
+              "hidden states\n",
+              stderr);
     else return serve_ranks_join(set, &asked, argc, argv);
     return EXIT_USAGE;
 }

@@ -150,9 +150,10 @@ static void turn(void)
 static void agree(job *j, const serve_settings *set)
 {
     qsf_error err;
+    uint64_t more;
     qsf_model_options mo;
     qsf_model_defaults(&mo);
-    (void)serve_engine_context(&set->engine, &j->context);
+    (void)serve_engine_context(NULL, &set->engine, &j->context, &more, &err);
     job_describe(j);
     job_split(j);
     mo.io = set->io;

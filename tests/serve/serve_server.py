@@ -40,7 +40,7 @@ class Server:
         self.reader = threading.Thread(target=self.lines.extend, args=(self.process.stderr,), daemon=True)
         self.reader.start()
 
-    def ask(self, method, path, body=None, headers=(), timeout=60 * SLOW):
+    def ask(self, method, path, body=None, headers=(), timeout=120 * SLOW):
         """(status, headers, body as JSON or text)"""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         if isinstance(body, (dict, list)):
