@@ -50,8 +50,8 @@ class Batches:
         self.model, self.context, self.parallel = model, context, parallel
         self.closed = False
         self._forks = _native.forks()
-        self._lock = threading.Lock()                   # its own with: an interrupt cannot leave it locked
-        self._free = threading.Condition(self._lock)
+        # Not a Condition, which an interrupt may leave without its lock, or with it.
+        self._lock, self._waiters = threading.Lock(), list[Any]()
         self._owner: int | None = None                  # the thread that uses the context
         self._jobs: set[int] = set()                    # threads that wait for that, to begin or end
         self._turns: list[Turn] = []                    # that have begun and not ended
@@ -85,15 +85,16 @@ class Batches:
         by an interrupt."""
         self.check()
         try:
-            with self._lock:
-                try:
-                    self._jobs.add(threading.get_ident())
-                    while self._is_busy():
-                        self._free.wait()
-                    self.check()
-                    self._owner = threading.get_ident()
-                finally:
-                    self._jobs.discard(threading.get_ident())
+            try:
+                self._jobs.add(threading.get_ident())
+                while not self._take_over(self._is_busy):
+                    pass
+            finally:
+                self._jobs.discard(threading.get_ident())
+                if self._owner != threading.get_ident():
+                    with self._lock:
+                        self._wake()                    # those that waited for this job
+            self.check()
             self._tidy()
             while finished and (self._batch or self._untaken):
                 self._resume()
@@ -113,7 +114,26 @@ class Batches:
         if self._owner == threading.get_ident():
             with self._lock:
                 self._owner = None
-                self._free.notify_all()
+                self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters:
+            self._waiters.pop().release()
+
+    def _take_over(self, is_busy: Callable[[], bool], has_news: Callable[[], bool] = lambda: False) -> bool:
+        """This thread uses the context, if none does; otherwise waits until that may have changed, unless
+        there are news already."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        with self._lock:
+            if not is_busy():
+                self._owner = threading.get_ident()
+                return True
+            if has_news():
+                return False
+            self._waiters.append(waiter)
+        waiter.acquire()
+        return False
 
     def _tidy(self) -> None:
         while self._dropped:
@@ -140,20 +160,15 @@ class Batches:
         while True:
             self.check()
             try:
-                with self._lock:
-                    while self._must_wait():
-                        if turn.pieces or turn.failed or self.closed:
-                            break
-                        self._free.wait()
-                    if turn.pieces:
-                        return turn.pieces.popleft()
-                    if turn.failed:
-                        raise turn.failed
-                    if turn.ended:
-                        raise error("CANCELLED", "the answer was ended")
-                    if self._must_wait() or self.closed:
-                        continue
-                    self._owner = threading.get_ident()
+                if turn.pieces:
+                    return turn.pieces.popleft()
+                if turn.failed:
+                    raise turn.failed
+                if turn.ended:
+                    raise error("CANCELLED", "the answer was ended")
+                has_news = lambda: bool(turn.pieces or turn.failed or turn.ended)       # noqa: E731
+                if not self._take_over(self._must_wait, has_news):
+                    continue
                 self._tidy()
                 if not turn.ended:
                     self._round(turn)
@@ -306,10 +321,9 @@ class Batches:
             return
         self.closed = True
         with self._lock:
-            self._free.notify_all()
-            while self._is_busy():
-                self._free.wait()
-            self._owner = threading.get_ident()
+            self._wake()
+        while not self._take_over(self._is_busy):
+            pass
         try:
             for turn in list(self._turns):
                 self.end(turn)
