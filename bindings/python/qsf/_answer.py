@@ -15,7 +15,7 @@ from . import _names, _native
 from ._batches import Batches, Talk
 from ._native import FULL, OK, PENDING, ffi, lib
 from ._options import encoded, engine_texts
-from .errors import refuse
+from .errors import error, refuse
 
 log = logging.getLogger("qsf")
 LOGPROBS_MOST = 101             # of the token itself and 100 others
@@ -162,7 +162,7 @@ class EngineAnswer:
         self.pieces: deque[Part] = deque()
         self.failed: BaseException | None = None
         self._batches, self._asked = batches, asked
-        self._n_calls = 0
+        self._n_calls, self._taking = 0, False
         self.prompt_tokens = self.cached_tokens = 0
         self.message: dict[str, Any] = {}
 
@@ -261,11 +261,12 @@ class EngineAnswer:
 
     # ---- its pieces, after a batch ----
 
-    def take(self) -> None:
-        while True:
-            status = lib.qsf_flat_answer_next(self.handle)
-            if status == PENDING:
-                return
+    def take(self) -> bool:
+        if self._taking:
+            raise error("CANCELLED", "an interrupt came while a piece of the answer was read")
+        self._taking, n = True, 0
+        while (status := lib.qsf_flat_answer_next(self.handle)) != PENDING:
+            n += 1
             _native.check(status, self.handle)
             part = self._part()
             part.end = _names.ENDS[_native.whole(self.handle, "end")]
@@ -279,7 +280,9 @@ class EngineAnswer:
                 self.ended = True
             self.pieces.append(part)
             if part.end:
-                return
+                break
+        self._taking = False
+        return n > 0
 
     def _part(self) -> Part:
         part = Part()

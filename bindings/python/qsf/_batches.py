@@ -41,8 +41,8 @@ class Turn(Protocol):
     failed: BaseException | None
     ended: bool
 
-    def take(self) -> None:
-        """Reads the pieces of a batch."""
+    def take(self) -> bool:
+        """Reads the pieces of a batch; whether there were any."""
 
 
 class Batches:
@@ -50,9 +50,10 @@ class Batches:
         self.model, self.context, self.parallel = model, context, parallel
         self.closed = False
         self._forks = _native.forks()
-        self._free = threading.Condition(threading.Lock())
-        self._busy = False                              # a thread uses the context
-        self._jobs = 0                                  # that wait for that
+        # Not a Condition, which an interrupt may leave without its lock, or with it.
+        self._lock, self._waiters = threading.Lock(), list[Any]()
+        self._owner: int | None = None                  # the thread that uses the context
+        self._jobs: set[int] = set()                    # threads that wait for that, to begin or end
         self._turns: list[Turn] = []                    # that have begun and not ended
         self._held: set[int] = set()                    # talks (id) that have left for others
         self._batch: list[Turn] | None = None           # with rows in the unfinished batch
@@ -83,27 +84,56 @@ class Batches:
         """While no batch is computed by another thread. finished: nor has one been left in the middle,
         by an interrupt."""
         self.check()
-        with self._free:
-            self._jobs += 1
-            try:
-                while self._busy:
-                    self._free.wait()
-                self.check()
-                self._busy = True
-            finally:
-                self._jobs -= 1
         try:
+            try:
+                self._jobs.add(threading.get_ident())
+                while not self._take_over(self._is_busy):
+                    pass
+            finally:
+                self._jobs.discard(threading.get_ident())
+                if self._owner != threading.get_ident():
+                    with self._lock:
+                        self._wake()                    # those that waited for this job
+            self.check()
             self._tidy()
             while finished and (self._batch or self._untaken):
-                self._step()
+                self._resume()
             yield
         finally:
             self._leave()
 
+    def _is_busy(self) -> bool:
+        """A thread that is the owner here was interrupted while it left."""
+        return self._owner not in (None, threading.get_ident())
+
+    def _must_wait(self) -> bool:
+        return self._is_busy() or bool(self._jobs - {threading.get_ident()})
+
     def _leave(self) -> None:
-        with self._free:
-            self._busy = False
-            self._free.notify_all()
+        """If this thread uses the context: it does not any more."""
+        if self._owner == threading.get_ident():
+            with self._lock:
+                self._owner = None
+                self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters:
+            self._waiters.pop().release()
+
+    def _take_over(self, is_busy: Callable[[], bool], has_news: Callable[[], bool] = lambda: False) -> bool:
+        """This thread uses the context, if none does; otherwise waits until that may have changed, unless
+        there are news already."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        with self._lock:
+            if not is_busy():
+                self._owner = threading.get_ident()
+                return True
+            if has_news():
+                return False
+            self._waiters.append(waiter)
+        waiter.acquire()
+        return False
 
     def _tidy(self) -> None:
         while self._dropped:
@@ -129,21 +159,16 @@ class Batches:
         """The next piece of an answer, or its error."""
         while True:
             self.check()
-            with self._free:
-                while self._busy or self._jobs:
-                    if turn.pieces or turn.failed or self.closed:
-                        break
-                    self._free.wait()
+            try:
                 if turn.pieces:
                     return turn.pieces.popleft()
                 if turn.failed:
                     raise turn.failed
                 if turn.ended:
                     raise error("CANCELLED", "the answer was ended")
-                if self._busy or self._jobs or self.closed:
+                has_news = lambda: bool(turn.pieces or turn.failed or turn.ended)       # noqa: E731
+                if not self._take_over(self._must_wait, has_news):
                     continue
-                self._busy = True
-            try:
                 self._tidy()
                 if not turn.ended:
                     self._round(turn)
@@ -158,6 +183,18 @@ class Batches:
                 self._held.clear()
                 turns = [first]
             self._batch = self._seated(turns[: self.parallel])          # those that began first
+            self._step()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        """After an interrupt, which may have come before, in or after the last step of the batch."""
+        self._take()
+        if self._batch:
+            self._untaken = list(self._batch)
+            if self._take():                            # so it was after the last step
+                self._batch = None
+                return
         self._step()
 
     def _seated(self, turns: list[Turn]) -> list[Turn]:
@@ -175,8 +212,7 @@ class Batches:
 
     def _step(self) -> None:
         """Computes one batch, and reads its pieces. An interrupt may leave it at any point."""
-        self._take()
-        batch = self._batch or []
+        batch = [turn for turn in self._batch or [] if not turn.ended and not turn.failed]
         if not batch:
             self._batch = None
             return
@@ -203,18 +239,21 @@ class Batches:
         self._untaken, self._batch = batch, None
         self._take()
 
-    def _take(self) -> None:
+    def _take(self) -> bool:
+        any_ = False
         while self._untaken:
             turn = self._untaken[-1]
             if not turn.ended and not turn.failed:
                 try:
-                    turn.take()
+                    any_ |= turn.take()
                 except QsfError as failed:
                     turn.failed = failed
+                    lib.qsf_flat_cancel(turn.handle)    # what it has not read would hold up the others
             if turn in self._turns and (turn.ended or turn.failed):
                 self._turns.remove(turn)
                 self._held.clear()
             self._untaken.pop()
+        return any_
 
     # ---- who is in memory ----
 
@@ -281,13 +320,10 @@ class Batches:
         if self.closed or self.is_foreign:
             return
         self.closed = True
-        with self._free:
-            self._jobs += 1
-            self._free.notify_all()
-            while self._busy:
-                self._free.wait()
-            self._jobs -= 1
-            self._busy = True
+        with self._lock:
+            self._wake()
+        while not self._take_over(self._is_busy):
+            pass
         try:
             for turn in list(self._turns):
                 self.end(turn)
