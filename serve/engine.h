@@ -105,8 +105,8 @@ typedef struct serve_facts {
 serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serve_metrics *metrics,
                                int wake_fd, qsf_error *err);
 void serve_engine_free(serve_engine *e);      /* takes NULL; the thread ends, jobs are dropped */
-/* The options of the context that it makes.  *more: the bytes that it takes besides that.  m: used if
- * o->layer is set.  QSF_E_BUDGET and others of qsf_context_plan. */
+/* The options of the context that it makes.  *more: the bytes that it takes besides that.
+ * m: used if o->layer is set.  QSF_E_BUDGET and others of qsf_context_plan. */
 qsf_status serve_engine_context(qsf_model *m, const serve_engine_options *o, qsf_context_options *out,
                                 uint64_t *more, qsf_error *err);
 /* Whether a batch has failed because the model's file could not be read: it has to be opened
