@@ -408,7 +408,7 @@ TEST(a_plan_changes_nothing_of_an_open_context)
     const uint32_t m = qsf_flat_model_new(NULL, NULL);
     CHECK_EQ(qsf_flat_model_open(m, path[0], NULL), QSF_OK);
     const uint32_t c = qsf_flat_context_new(m), other = qsf_flat_context_new(m);
-    char options[64] = "ctx-size\0" "2000\0ram-budget\0", before[1024];
+    char options[64] = "ctx-size\0" "2000\0ram-budget\0", before[4096];
     CHECK_EQ(qsf_flat_context_plan(c, "ctx-size\0" "2000\0ram-budget\0" "0.001\0"), QSF_E_BUDGET);
     snprintf(options + 25, 32, "%.6f", number(c, "least-bytes") / 1e6 + 0.001);
     CHECK_EQ(qsf_flat_context_open(c, options), QSF_OK);
