@@ -1,10 +1,10 @@
-# Runs one fuzz target for QSF_FUZZ_SECONDS (default 5) on a copy of its corpus.
+# Runs one fuzz target for QSF_FUZZ_SECONDS (default 3) on a copy of its corpus.
 # SPDX-License-Identifier: MIT
 #
 # A search worth the name takes hours: QSF_FUZZ_SECONDS=3600 QSF_VARIANTS=fuzz ./test -R fuzz_gguf
 set(seconds "$ENV{QSF_FUZZ_SECONDS}")
 if(NOT seconds)
-    set(seconds 5)
+    set(seconds 3)
 endif()
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/found")
