@@ -41,9 +41,13 @@ begin=$(date +%s)
 twice='^asan[.]|kernels_test|parity_(tiny|hf|encoders)|terminal|convert_(tune|files)|(part|budget)_models'
 twice="$twice|serve_(models|hostile|embeddings|accepts|fields|lora|engine|paths|mtp)"
 twice="$twice|cli_(embed|options|lora|peft|share)|calibrate_experts"
+twice="$twice|small_wgsl|words_|experts_file|program_models|device_layers|mtp_test"
+twice="$twice|python_(clients|docs|typed)"
 if [ -n "$cold" ]; then ./test; else ./test -E "$twice"; fi
 echo "./test took $(($(date +%s) - begin)) s"
 begin=$(date +%s)
+CCACHE_BASEDIR=$(pwd) CCACHE_NOHASHDIR=1        # as in ./test: the next clone finds these objects
+export CCACHE_BASEDIR CCACHE_NOHASHDIR
 answer=$(./run "Why is the sky blue?" -n 40)
 echo "./run took $(($(date +%s) - begin)) s and answered: $answer"
 case $answer in *scatter*) ;; *) exit 1 ;; esac
