@@ -155,8 +155,8 @@ static int run_program(const char *self, const char *name, char **argv)
     snprintf(program, sizeof program, "qsf-%s", name);
     const int code = start_program(self, program, argv);
     if (code >= 0) return code;
-    fprintf(stderr, "qsf %s needs the program %s in the same folder, where it is not: it is built if its "
-            "libraries are there (docs/building.md)\n", name, program);
+    fprintf(stderr, "qsf %s needs the program %s in the same folder, and it is missing: it is built if its "
+            "libraries are installed (docs/building.md)\n", name, program);
     return EXIT_FAILED;
 }
 

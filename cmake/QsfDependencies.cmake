@@ -95,7 +95,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT QSF_STATIC)
     if(QSF_CURL_LIBRARY)
         message(STATUS "CURL: ${QSF_CURL_LIBRARY}, loaded to download models")
     else()
-        message(STATUS "CURL: not found; programs download models where it is installed (docs/hub.md)")
+        message(STATUS "CURL: not found; programs download models only if it is installed (docs/hub.md)")
     endif()
 endif()
 

@@ -9,7 +9,7 @@
 
 typedef struct hub_blob {
     const char *url, *name;     /* name: for people */
-    const char *path, *lock;    /* where the file will be, and the lock that other processes see */
+    const char *path, *lock;    /* of the file, and of the lock that other processes see */
     const char *sha256;         /* in hexadecimal digits; "": not known */
     int64_t     size;           /* -1: not known */
     unsigned    part, n_parts;

@@ -1,4 +1,4 @@
-/* Where the cache is, and what is in it.
+/* The cache's place and contents.
  * SPDX-License-Identifier: MIT */
 #include "cache.h"
 

@@ -17,7 +17,7 @@ struct hub_http {
     const curl_functions *f;
     void      *easy;
     char       why[CURL_ERROR_BYTES];
-    char       url[URL_CAP], location[URL_CAP];      /* of this request, and where its answer sends */
+    char       url[URL_CAP], location[URL_CAP];      /* of this request, and of its redirection */
     hub_answer *answer;
     hub_sink   sink;
     void      *sink_user;

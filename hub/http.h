@@ -1,4 +1,4 @@
-/* Requests to a hub and to where it sends: each answer's headers, and its bytes to a sink.
+/* Requests to a hub and to those it redirects to: each answer's headers, and its bytes to a sink.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_HUB_HTTP_H
 #define QSF_HUB_HTTP_H

@@ -378,7 +378,7 @@ class Model:
     def _prompt_ids(self, tokens: str | Tokens) -> list[int]:
         ids = self._inputs([tokens])[0]
         if not ids:
-            raise refuse("there are no tokens to compute")
+            raise refuse("there is no token to compute")
         if len(ids) > self.info.context_length:
             raise error("FULL", f"{len(ids)} tokens; the context has {self.info.context_length}")
         return ids
