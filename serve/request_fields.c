@@ -428,7 +428,7 @@ bool request_fields(serve_request *r, yyjson_val *root, serve_error *e)
     yyjson_val *key, *value;
     if (!yyjson_is_obj(root))
         return serve_refuse(e, 400, "invalid_json", NULL, "the request body must be a JSON object, not %s",
-                            yyjson_get_type_desc(root));
+                            request_type(root));
     if (!take_options(r, root, e)) return false;
     yyjson_obj_foreach(root, i, n, key, value) {
         const field *f = field_find(r->api, unsafe_yyjson_get_str(key));

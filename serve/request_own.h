@@ -13,6 +13,8 @@
 void *request_alloc(serve_request *r, size_t n, size_t size, serve_error *e);
 /* Copies a string that was built in text, and frees text. */
 const char *request_keep(serve_request *r, serve_text *text, serve_error *e);
+/* JSON's name of a value's type, or "missing". */
+const char *request_type(yyjson_val *v);
 /* Refusals; false always. */
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v);
 bool request_unsupported(serve_error *e, const char *name);

@@ -57,10 +57,16 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e)
 
 /* ---- refusals and values ---- */
 
+const char *request_type(yyjson_val *v)
+{
+    if (!v) return "missing";
+    return yyjson_is_num(v) ? "number" : yyjson_is_bool(v) ? "boolean" : yyjson_get_type_desc(v);
+}
+
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v)
 {
     return serve_refuse(e, 400, "invalid_type", name, "\"%s\" must be %s, not %s", name, wanted,
-                        v ? yyjson_get_type_desc(v) : "missing");
+                        request_type(v));
 }
 
 bool request_unsupported(serve_error *e, const char *name)

@@ -16,7 +16,7 @@ yyjson_val *rewrite_begin(const char *text, size_t len, yyjson_doc **doc, serve_
                      err.pos);
     else if (!yyjson_is_obj(root))
         serve_refuse(e, 400, "invalid_json", NULL, "the request body must be a JSON object, not %s",
-                     yyjson_get_type_desc(root));
+                     request_type(root));
     text_str(&out->json, "{");
     return yyjson_is_obj(root) ? root : NULL;
 }
