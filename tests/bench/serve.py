@@ -15,7 +15,8 @@ for qsf-serve the time between its steps over that in them.
 --short asks for answers of 96 tokens to prompts of 16 instead, so that what counts is how much of a step's
 reading of weights all answers share; --ram-budget MB is qsf-serve's option, with which layers stream.
 --prefix measures the time to the first token after a shared prompt of 1,000 tokens, cold and warm;
---long the time between tokens of an answer while a prompt of 4,000 tokens comes in, over that without.
+--long the time between tokens of answers while a long prompt comes in, over that without: 4 conversations
+of 20 tokens and a prompt of 4,000, or for --long 8,8000,16000 as many and as long.
 """
 import argparse, asyncio, json, random, re, statistics, subprocess, sys, time, urllib.request
 
@@ -127,14 +128,17 @@ def show_prefix(server, n_vocab):
     print(f"{server.name}: warm over cold {statistics.median(ratios):.3f}")
 
 
-async def long_prompt(server, n_vocab):
+async def long_prompt(server, n_vocab, conversations, behind, prompt):
     """(seconds of the prompt, times between tokens of other answers during it, and outside it)"""
     r, inside, outside = random.Random(2), [], []
+    contexts = [prompt_ids(r, behind, n_vocab) for _ in range(conversations)]
+    for ids in contexts:                                # the answers below continue what these computed
+        await server.ask(ids, 1)
     begun = time.perf_counter()
-    running = [asyncio.create_task(server.ask(prompt_ids(r, 20, n_vocab), 400)) for _ in range(4)]
-    await asyncio.sleep(1)
+    running = [asyncio.create_task(server.ask(ids, 400)) for ids in contexts]
+    await asyncio.sleep(1 + behind / 4000)
     begin = time.perf_counter() - begun
-    first = (await server.ask(prompt_ids(r, 4000, n_vocab), 2))[0]
+    first = (await server.ask(prompt_ids(r, prompt, n_vocab), 2))[0]
     for t in running:
         times = await t
         for x, y in zip(times, times[1:]):
@@ -142,11 +146,13 @@ async def long_prompt(server, n_vocab):
     return first, inside, outside
 
 
-def show_long(server, n_vocab):
-    first, inside, outside = asyncio.run(long_prompt(server, n_vocab))
-    ratio = statistics.median(inside) / statistics.median(outside) if inside and outside else float("nan")
-    print(f"{server.name}: a prompt of 4,000 tokens took {first:.2f} s; between tokens beside it "
-          f"{percent(inside or [0], 0.5):.1f} ms, {ratio:.2f} times as long as without")
+def show_long(server, n_vocab, shape):
+    first, inside, outside = asyncio.run(long_prompt(server, n_vocab, *shape))
+    def ratio(share): return percent(inside, share) / percent(outside, share) if inside and outside else 0
+    print(f"{server.name}: {shape[0]} answers behind {shape[1]:,} tokens, and a prompt of {shape[2]:,} that "
+          f"took {first:.2f} s: between tokens {percent(outside or [0], 0.5):.1f} ms without it, "
+          f"{percent(inside or [0], 0.5):.1f} ms beside it, {ratio(0.5):.2f} times as long "
+          f"(95th percentile {ratio(0.95):.2f})")
 
 
 def main():
@@ -162,12 +168,14 @@ def main():
     p.add_argument("--short", action="store_true")
     p.add_argument("--ram-budget", default="0")
     p.add_argument("--prefix", action="store_true")
-    p.add_argument("--long", action="store_true")
+    p.add_argument("--long", nargs="?", const="4,20,4000", metavar="CONVERSATIONS,BEHIND,PROMPT")
     a = p.parse_args()
+    shape = [int(n) for n in a.long.split(",")] if a.long else [0, 0, 0]
     clients = [int(n) for n in a.clients.split(",")]
     samplings = list(SAMPLING) if a.sampling == "both" else [a.sampling]
-    slots = max(clients)
+    slots = max(*clients, shape[0] + 1)
     positions = slots * 128 if a.short else slots * 1152 + 4500
+    positions = max(positions, shape[0] * (shape[1] + 500) + shape[2] + 500)
     ours = [a.program, a.model, "--port", a.port, "-t", a.threads, "-np", slots, "-c", positions, "--quiet",
             "--ram-budget", a.ram_budget]
     theirs = a.llama_server and [a.llama_server, "-m", a.model, "--port", a.port + 1, "-t", a.threads,
@@ -187,7 +195,7 @@ def main():
             if a.prefix:
                 show_prefix(server, n_vocab)
             if a.long:
-                show_long(server, n_vocab)
+                show_long(server, n_vocab, shape)
         finally:
             server.end()
     for n in clients:
