@@ -128,6 +128,9 @@ static const option device_rows[] = {
 #define ABOUT_ROWS(AT)                                                                                      \
     { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,                                  \
       "print all option names, for shell completion", NULL },                                               \
+    { OPTION_CHOICE, "--completion", "SHELL", AT(shell), 0, 0, "bash|zsh|fish",                             \
+      "print the completion script for bash, zsh or fish", NULL },                                          \
+    { OPTION_FLAG, "--manual", NULL, AT(manual), 0, 0, NULL, "print the manual page, for man", NULL },      \
     { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },                 \
     { OPTION_HELP, "-h --help", "[all|TOPIC]", AT(help), 0, 0, NULL,                                        \
       "print the options used most, all options, or one section", NULL }
@@ -167,10 +170,12 @@ bool common_parse(const option_program *p, void *into, const about_settings *a, 
 {
     *code = EXIT_USAGE;
     if (!program_parse(p, into, argc, argv, rest)) return false;
-    if (!a->help && !a->version && !a->completion) return true;
+    if (!a->help && !a->version && !a->completion && !a->shell && !a->manual) return true;
     *code = EXIT_OK;
     if (a->help) *code = program_help(p, a->help, stdout) ? EXIT_OK : EXIT_USAGE;
     else if (a->version) printf("%s %s\n", p->name, qsf_version());
+    else if (a->manual) program_manual(p, stdout);
+    else if (a->shell) program_completion(p, a->shell, stdout);
     else program_names(p, stdout);
     *code = output_end(*code);
     return false;

@@ -29,7 +29,8 @@ typedef struct common_settings {
 typedef struct trace_settings { const char *trace, *record; } trace_settings;
 typedef struct about_settings {
     const char *help;               /* NULL: not asked for; "": the short help; else a topic */
-    bool        version, completion;
+    const char *shell;              /* of --completion; NULL: not asked for */
+    bool        version, completion, manual;
 } about_settings;
 typedef struct program_settings { trace_settings trace; about_settings about; } program_settings;
 

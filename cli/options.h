@@ -54,6 +54,8 @@ typedef struct option_page {
     const char *examples;        /* lines */
     const char *brief;           /* options that the short help shows: "--prompt --max-tokens" */
     const char *exit_codes;
+    const char *commands;        /* words that may stand first, "list show"; NULL: none */
+    const char *programs;        /* the same, each the start of another program: "run" of qsf-run */
 } option_page;
 typedef struct option_program {
     const option_part    *parts;
@@ -75,6 +77,10 @@ bool program_parse(const option_program *p, void *into, int argc, char **argv, o
 bool program_help(const option_program *p, const char *topic, FILE *out);
 /* Prints each option as a line "--name", for shell completion. */
 void program_names(const option_program *p, FILE *out);
+/* Prints the completion script for a shell: "bash", "zsh" or "fish". */
+void program_completion(const option_program *p, const char *shell, FILE *out);
+/* Prints the manual page, for man. */
+void program_manual(const option_program *p, FILE *out);
 /* The option with this name, and the offset of its struct; NULL: unknown. */
 const option *program_option(const option_program *p, const char *name, size_t len, size_t *base);
 /* The i-th row of all parts; NULL: past the last. */

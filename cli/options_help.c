@@ -52,8 +52,7 @@ static const char *help_default(const option_program *p, const option *o, char *
     return value;
 }
 
-/* "the option's help; more (default 7) [QSF_OPTION]"; brief: "the option's help (default 7)". */
-static void help_text(const option_program *p, const option *o, bool brief, char *out, size_t cap)
+void option_help_text(const option_program *p, const option *o, bool brief, char *out, size_t cap)
 {
     const qsf_option *listed = option_of_library(o);
     const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
@@ -91,11 +90,11 @@ static void help_names(const option *o, const char *brief, char *out, size_t cap
 
 static void help_row(const option_program *p, const option *o, const char *brief, FILE *out)
 {
-    char text[640], names[128];
+    char text[OPTION_HELP_MAX], names[128];
     const bool flag = option_is_flag(o);
     help_names(o, brief, names, sizeof names);
     const int column = fprintf(out, "  %s%s%s", names, flag ? "" : " ", flag ? "" : option_arg(o));
-    help_text(p, o, brief != NULL, text, sizeof text);
+    option_help_text(p, o, brief != NULL, text, sizeof text);
     help_wrap(out, (size_t)column, brief ? HELP_BRIEF_MARGIN : HELP_MARGIN, text);
 }
 

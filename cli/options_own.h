@@ -12,6 +12,9 @@ const qsf_option *option_of_library(const option *o);
 bool option_is_flag(const option *o);
 /* The placeholder of its value in the help: "MB", "a|b|c". */
 const char *option_arg(const option *o);
+/* "the option's help; more (default 7) [QSF_OPTION]"; brief: "the option's help (default 7)". */
+enum { OPTION_HELP_MAX = 640 };
+void option_help_text(const option_program *p, const option *o, bool brief, char *out, size_t cap);
 /* The word at this place in "a|b|c"; its length is *len. */
 const char *option_choice_at(const char *choices, int place, size_t *len);
 /* The name of its environment variable. */

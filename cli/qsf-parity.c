@@ -106,6 +106,7 @@ static const option_page parity_page = {
     .brief = "--against --other-model --prompt --steps --min-cosine --strict --sign --key --threads",
     .exit_codes = "0 parity, 1 no parity, 2 usage, 3 bad model or receipt, 4 memory, 5 input or output, "
                   "6 the other engine is missing or failed, 7 one engine ran alone",
+    .commands = "verify keygen schema",
 };
 
 /* ---- settings ---- */

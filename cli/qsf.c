@@ -30,6 +30,8 @@ static const option_page qsf_page = {
                 "\n  qsf COMMAND --help shows the options of a program.\n",
     .brief = "--hub --offline",
     .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted",
+    .commands = "list show pull rm",
+    .programs = "run serve convert bench parity",
 };
 
 static const char *size_text(char out[24], uint64_t bytes)

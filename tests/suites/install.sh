@@ -15,7 +15,9 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 for file in include/qsf.h include/qsf_platform.h include/qsf_convert.h include/qsf_flat.h \
     include/qsf_schedule.h \
     include/qsf_flat_names.h bin/qsf-run bin/qsf-convert \
-    bin/qsf bin/qsf-bench bin/qsf-serve bin/qsf-parity; do
+    bin/qsf bin/qsf-bench bin/qsf-serve bin/qsf-parity \
+    share/man/man1/qsf-run.1 share/bash-completion/completions/qsf share/zsh/site-functions/_qsf-serve \
+    share/fish/vendor_completions.d/qsf-convert.fish; do
     [ -f "$work/prefix/$file" ] || fail "not installed: $file"
 done
 "$work/prefix/bin/qsf-serve" --help all | grep -q -e '--port' || fail "qsf-serve --help"
