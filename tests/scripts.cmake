@@ -163,9 +163,10 @@ if(TARGET qsf_flat_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL
     qsf_script(python_wheel_test 300 bindings/python/wheel_test.py $<TARGET_FILE:qsf_flat_shared>
         $<TARGET_FILE:qsf-run> "${models}" "${work}/python_wheel")
     qsf_script(python_typed_test 300 bindings/python/typed_test.py "${work}")
-    foreach(name IN ITEMS docs clients)
+    foreach(name IN ITEMS docs clients frameworks)
         qsf_script(python_${name}_test 300 bindings/python/${name}_test.py $<TARGET_FILE:qsf_flat_shared>)
     endforeach()
+    qsf_slow(python_frameworks_test)            # may download the packages of the server's clients
 endif()
 
 # ---- layers apart, sequences that are cut and shared ----
