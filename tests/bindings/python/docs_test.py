@@ -2,7 +2,7 @@
 """The Python of docs/python.md and README.md runs as it stands there, and the commands do.
 SPDX-License-Identifier: MIT
 
-    docs_test.py LIBQSF_FLAT
+    docs_test.py LIBQSF_PYTHON
 """
 import contextlib, io, os, re, shutil, subprocess, sys
 

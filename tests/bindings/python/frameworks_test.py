@@ -3,7 +3,7 @@
 process.
 SPDX-License-Identifier: MIT
 
-    frameworks_test.py LIBQSF_FLAT [unittest options]
+    frameworks_test.py LIBQSF_PYTHON [unittest options]
 
 Their packages are those of the server's clients (tests/clients/clients.lock), which come after this Python's
 own.
