@@ -22,6 +22,7 @@ except (OSError, subprocess.CalledProcessError) as wrong:
     sys.exit(77)
 OTHERS = [*map(str, found.glob("lib/python*/site-packages")), str(found / "Lib" / "site-packages")]
 sys.path += OTHERS
+import openai
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -118,6 +119,55 @@ class LangChain(unittest.TestCase):
             for wrong, says in (({"threads": 1}, "option of load"), ({"max_new_tokens": 1}, "max_tokens")):
                 with self.assertRaisesRegex(ValueError, says):
                     ChatQsf(model=loaded, **wrong)
+
+
+class OpenAIsOwnClient(unittest.TestCase):
+    """What frameworks over openai do: its client, with a transport into this process."""
+
+    @classmethod
+    def setUpClass(cls):
+        from qsf.transport import async_http_client, http_client
+        cls.model = qsf.load(hello(), threads=1)
+        cls.clients = http_client(cls.model, "hello"), async_http_client(cls.model, "hello")
+        cls.ask = {"messages": [{"role": "user", "content": "Hi"}], "model": "hello", "temperature": 0,
+                   "extra_body": {"template": "chatml"}}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+
+    def test_the_client(self):
+        client = openai.OpenAI(api_key="none", http_client=self.clients[0])
+        whole = client.chat.completions.create(**self.ask)
+        self.assertEqual((whole.choices[0].message.content, whole.usage.completion_tokens),
+                         ("Hello world.", 2))
+        with client.chat.completions.create(stream=True, **self.ask) as stream:
+            self.assertEqual("".join(one.choices[0].delta.content or "" for one in stream), "Hello world.")
+        with client.chat.completions.create(stream=True, **self.ask) as stream:
+            next(iter(stream))                      # and is left
+        self.assertEqual(client.embeddings.create(model="x", input="one").data[0].embedding[:3],
+                         self.model.embed("one").tolist()[:3])
+        self.assertEqual([one.id for one in client.models.list()], ["hello"])
+        with self.assertRaisesRegex(openai.BadRequestError, "temperature"):
+            client.chat.completions.create(**{**self.ask, "temperature": -1})
+        with self.assertRaises(openai.NotFoundError):
+            client.images.generate(prompt="x")
+
+    def test_asyncio(self):
+        async def main():
+            client = openai.AsyncOpenAI(api_key="none", http_client=self.clients[1])
+            whole = await client.chat.completions.create(**self.ask)
+            stream = await client.chat.completions.create(stream=True, **self.ask)
+            pieces = [one.choices[0].delta.content or "" async for one in stream]
+            return whole.choices[0].message.content, "".join(pieces)
+        self.assertEqual(asyncio.run(main()), ("Hello world.",) * 2)
+
+    def test_a_framework(self):
+        from langchain_openai import ChatOpenAI
+        chat = ChatOpenAI(model="hello", api_key="none", temperature=0, http_client=self.clients[0],
+                          extra_body={"template": "chatml"})
+        self.assertEqual(chat.invoke("Hi").content, "Hello world.")
+        self.assertEqual("".join(part.content for part in chat.stream("Hi")), "Hello world.")
 
 
 class Llm(unittest.TestCase):
