@@ -13,7 +13,7 @@ The tag is manylinux_2_N if library and program need the GNU C library 2.N and n
 (PEP 600); N depends on the machine that built them.  If they need other libraries, the tag stays that of
 their machine, and the script names them.
 """
-import argparse, base64, hashlib, pathlib, re, subprocess, sys, tempfile, zipfile
+import argparse, base64, hashlib, pathlib, re, shutil, subprocess, sys, tempfile, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MACHINES = {62: "x86_64", 183: "aarch64"}         # ELF's numbers
@@ -70,14 +70,16 @@ def tag_of(wheel):
         for name in archive.namelist():
             if name.endswith(".so") or name.startswith("qsf/bin/"):
                 path = archive.extract(name, folder)
-                machines.add(machine_of(pathlib.Path(path).read_bytes()))
-                said = subprocess.run(["objdump", "-p", path], check=True, capture_output=True, text=True)
+                machine = machine_of(pathlib.Path(path).read_bytes())
+                machines.add(machine)
+                cross = f"{machine}-linux-gnu-objdump"          # the other one may know one machine alone
+                said = subprocess.run([cross if shutil.which(cross) else "objdump", "-p", path], check=True,
+                                      capture_output=True, text=True)
                 found, needed = needs(said.stdout)
                 others.update(found)
                 version = max(version, needed)
     if len(machines) != 1:
         sys.exit(f"{wheel}: the native files are for {', '.join(sorted(machines)) or 'no machine'}")
-    machine = machines.pop()
     if others:
         print(f"not for other systems: it needs {', '.join(sorted(others))}", file=sys.stderr)
         return f"linux_{machine}"
