@@ -7,8 +7,8 @@ SPDX-License-Identifier: MIT
 
 In bindings/python/qsf:
 
-- _cdef.py: the declarations that cffi reads: all of bindings/qsf_flat.h, and those of include/qsf.h that
-  WANTED lists;
+- _cdef.py: the declarations that cffi reads: all of bindings/qsf_flat.h and of qsf_python.h, and those of
+  include/qsf.h and include/qsf_convert.h that the lists below name;
 - _option_types.py: the options of load(), generate() and chat() with their types, for type checkers;
 - _peers.py: what other packages call these options, from js/peers.js.
 
@@ -24,18 +24,27 @@ import make_options  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER, FLAT = ROOT / "include" / "qsf.h", ROOT / "bindings" / "qsf_flat.h"
+CONVERT, OWN = ROOT / "include" / "qsf_convert.h", ROOT / "bindings" / "python" / "qsf_python.h"
 PEERS = ROOT / "js" / "peers.js"
 PACKAGE = ROOT / "bindings" / "python" / "qsf"
 HEAD = ('"""{}\nSPDX-License-Identifier: MIT\n\n'
-        'tools/make_python.py makes it from {}: change those, not this file.\n"""\n')
+        'tools/make_python.py makes it from {}:\nchange those, not this file.\n"""\n')
 
 # What the package uses of qsf.h besides what qsf_flat.h needs.
 WANTED_TYPES = ("qsf_error", "qsf_log_level", "qsf_log_fn", "qsf_write_fn", "qsf_model", "qsf_context",
                 "qsf_option_kind", "qsf_option", "qsf_seq", "qsf_row", "qsf_devices",
-                "qsf_platform", "qsf_device_use")
+                "qsf_platform", "qsf_device_use", "qsf_i2s_layout", "qsf_record_type",
+                "qsf_record", "qsf_record_fn")
+WANTED_OF_CONVERT = ("qsf_convert_preset", "qsf_convert_switch", "qsf_convert_compression",
+                     "qsf_convert_prefer", "qsf_convert_rule", "qsf_convert_adapter", "qsf_convert_options",
+                     "qsf_convert_result", "qsf_convert_summary", "qsf_convert_tensor")
+CALLED_OF_CONVERT = ("qsf_convert_preset_name", "qsf_convert_preset_find", "qsf_convert_defaults_of",
+                     "qsf_convert_run", "qsf_convert_result_free", "qsf_convert_get_summary",
+                     "qsf_convert_get_tensor")
 WANTED = ("qsf_version", "qsf_context_option", "qsf_sampler_option", "qsf_turn_option", "qsf_seq_truncate",
           "qsf_batch_begin", "qsf_batch_layer", "qsf_step", "qsf_wait", "qsf_logits", "qsf_last_error",
-          "qsf_devices_open", "qsf_devices_close", "qsf_context_use_device", "qsf_context_device")
+          "qsf_devices_open", "qsf_devices_close", "qsf_context_use_device", "qsf_context_device",
+          "qsf_i2s_layout_find")
 # Options of contexts that load() sets by itself.
 NOT_LOADED = {"seqs", "logits", "device-layers"}
 # What Python calls options whose name is not the engine's with "_" for "-".
@@ -52,7 +61,7 @@ def bare(path):
     """A header without comments, directives and what compilers alone need."""
     text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S).replace("\\\n", " ")
     text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
-    return re.sub(r'extern "C" \{|\bQSF_API\b', "", text)
+    return re.sub(r'extern "C" \{|\bQSF_(CONVERT_)?API\b', "", text)
 
 
 def squeezed(text):
@@ -88,11 +97,17 @@ def wrapped(line):
 
 
 def cdef():
-    text, flat = bare(HEADER), bare(FLAT)
+    text, flat, convert, own = map(bare, (HEADER, FLAT, CONVERT, OWN))
     lines = [type_of("qsf_status", text)] + [type_of(name, text) for name in WANTED_TYPES]
     lines += [function_of(name, text) for name in WANTED]
     lines += [squeezed(part) + ";" for part in re.findall(r"([^;{}]*\bqsf_flat_\w+\([^;{}]*\));", flat)]
-    head = HEAD.format("The C declarations that cffi reads.", "include/qsf.h and bindings/qsf_flat.h")
+    lines += [type_of(name, convert) for name in WANTED_OF_CONVERT]
+    lines += [function_of(name, convert) for name in CALLED_OF_CONVERT]
+    lines += [squeezed(part) for part in re.findall(r"enum \{[^}]*\};|typedef [^;]*;", own)]
+    lines += [squeezed(part) + ";" for part in re.findall(r"([^;{}]*\bqsf_python_\w+\([^;{}]*\));", own)
+              if "typedef" not in part]
+    head = HEAD.format("The C declarations that cffi reads.",
+                       "include/qsf.h, include/qsf_convert.h, bindings/qsf_flat.h and qsf_python.h")
     return head + 'CDEF = """\n' + "\n".join(map(wrapped, lines)) + '\n"""\n'
 
 

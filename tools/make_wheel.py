@@ -2,17 +2,18 @@
 """Builds a wheel of the Python package, and names the systems that it runs on by what its library needs.
 SPDX-License-Identifier: MIT
 
-    make_wheel.py OUT [--library LIBQSF_FLAT] [--offline] [-D NAME=VALUE]...
+    make_wheel.py OUT [--library LIBQSF_PYTHON [--program QSF_PYTHON]] [--offline] [-D NAME=VALUE]...
     make_wheel.py OUT -D CMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/aarch64-linux.cmake
 
-OUT is a folder.  --library: a shared library of the flat layer that was built before; otherwise CMake builds
-one, with what -D sets.  --offline: nothing is downloaded; this Python has scikit-build-core.
+OUT is a folder.  --library, --program: what CMake builds as qsf_python_shared and qsf_python_programs, if
+it was built before; otherwise CMake builds both, with what -D sets.  --offline: nothing is downloaded; this
+Python has scikit-build-core.
 
-The tag is manylinux_2_N if the library needs the GNU C library 2.N and nothing else of the system
-(PEP 600); N depends on the machine that built it.  If it needs other libraries, the tag stays that of this
-machine, and the script names them.
+The tag is manylinux_2_N if library and program need the GNU C library 2.N and nothing else of the system
+(PEP 600); N depends on the machine that built them.  If they need other libraries, the tag stays that of
+their machine, and the script names them.
 """
-import argparse, base64, hashlib, pathlib, re, subprocess, sys, tempfile, zipfile
+import argparse, base64, hashlib, pathlib, re, shutil, subprocess, sys, tempfile, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MACHINES = {62: "x86_64", 183: "aarch64"}         # ELF's numbers
@@ -62,11 +63,36 @@ def retagged(wheel, tag):
     return new
 
 
+def tag_of(wheel):
+    """The tag of a wheel for Linux, by what its native files need."""
+    others, version, machines = set(), (2, 5), set()
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if name.endswith(".so") or name.startswith("qsf/bin/"):
+                path = archive.extract(name, folder)
+                machine = machine_of(pathlib.Path(path).read_bytes())
+                machines.add(machine)
+                cross = f"{machine}-linux-gnu-objdump"          # the other one may know one machine alone
+                said = subprocess.run([cross if shutil.which(cross) else "objdump", "-p", path], check=True,
+                                      capture_output=True, text=True)
+                found, needed = needs(said.stdout)
+                others.update(found)
+                version = max(version, needed)
+    if len(machines) != 1:
+        sys.exit(f"{wheel}: the native files are for {', '.join(sorted(machines)) or 'no machine'}")
+    if others:
+        print(f"not for other systems: it needs {', '.join(sorted(others))}", file=sys.stderr)
+        return f"linux_{machine}"
+    return f"manylinux_{version[0]}_{version[1]}_{machine}"
+
+
 def build(options):
     """pip's wheel, in options.out."""
     settings = [f"cmake.define.{one}" for one in options.define]
     if options.library:
         settings.append(f"cmake.define.QSF_FLAT_LIBRARY={pathlib.Path(options.library).resolve()}")
+    if options.program:
+        settings.append(f"cmake.define.QSF_PROGRAM={pathlib.Path(options.program).resolve()}")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(options.out)]
     command += [part for one in settings for part in ("-C", one)]
     if options.offline:
@@ -81,22 +107,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--library")
+    parser.add_argument("--program")
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("-D", dest="define", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     wheel = build(options)
     if re.search(r"-linux_\w+\.whl$", wheel.name):
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
-            library = archive.extract("qsf/libqsf_flat.so", folder)
-            machine = machine_of(pathlib.Path(library).read_bytes())
-            said = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True)
-        others, (major, minor) = needs(said.stdout)
-        if others:
-            print(f"not for other systems: the library needs {', '.join(others)}", file=sys.stderr)
-            tag = f"linux_{machine}"
-        else:
-            tag = f"manylinux_{major}_{minor}_{machine}"
+        tag = tag_of(wheel)
         if not wheel.name.endswith(f"-{tag}.whl"):
             wheel = retagged(wheel, tag)
     print(wheel)

@@ -29,12 +29,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 import record
+from packages import CACHE, install
 from serve_server import TESTS, WORK, Server, long_context
 
 CLIENTS = TESTS / "clients"
 GOLDEN = TESTS / "golden" / "clients"
-CACHE = pathlib.Path(os.environ.get("QSF_CACHE") or pathlib.Path(
-    os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "qsf"), "clients")
 KEY = "sk-of-the-tests"
 SLOTS, QUEUE = 8, 2
 CONTEXT = 16384             # of the tiny model
@@ -50,29 +49,6 @@ PACKAGES = NAMES | FRAMEWORKS | NIGHTLY
 
 
 # ---- what the clients are ----
-
-def install(name):
-    """The packages of a list with sums, outside of the clone."""
-    to = CACHE / name
-    files = ("package.json", "package-lock.json") if name == "npm" else (f"{name}.lock",)
-    listed = [CLIENTS / f for f in files]
-    if all((to / f.name).exists() and (to / f.name).read_bytes() == f.read_bytes() for f in listed) and (
-            to / "whole").exists():
-        return
-    print(f"installing {name} in {to}", flush=True)
-    shutil.rmtree(to, ignore_errors=True)
-    to.mkdir(parents=True)
-    if name == "npm":
-        for f in listed:
-            (to / f.name).write_bytes(f.read_bytes())
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=to, check=True)
-    else:
-        subprocess.run([sys.executable, "-m", "venv", to], check=True)
-        subprocess.run([to / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                        "--require-hashes", "-r", listed[0]], check=True)
-        (to / listed[0].name).write_bytes(listed[0].read_bytes())
-    (to / "whole").touch()
-
 
 def command(name):
     if not PACKAGES[name]:

@@ -34,7 +34,7 @@ BELOW["convert/tune"] = (*CORE, "convert/read", "convert/plan", "convert/calibra
 BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", "convert/encode",
                     "convert/tune")
 # The programs see the public headers alone; bindings/ and parity/ also the platform's table.
-BELOW["bindings"] = ("core/base",)
+BELOW["bindings"] = ("core/base", "hub")             # bindings/python finds models by name
 BELOW["serve"] = ()
 BELOW["hub"] = ("core/base", "core/text", "platform")      # lists are JSON, and libcurl is loaded
 BELOW["parity"] = ("core/base", "hub")

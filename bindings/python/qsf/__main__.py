@@ -1,14 +1,39 @@
-"""python -m qsf chat MODEL: a conversation in the terminal.
+"""python -m qsf COMMAND: a conversation in the terminal, and the programs of libqsf.
 SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
 import argparse
 import math
+import os
+import pathlib
+import subprocess
 import sys
 from typing import Any
 
 import qsf
+
+
+# Of the program that the package brings: those of qsf-run and so on, and of qsf.
+PROGRAMS = {
+    "run": "answers, as qsf-run", "serve": "models over HTTP, as qsf-serve",
+    "convert": "makes QSF files, as qsf-convert", "bench": "how fast models run, as qsf-bench",
+    "list": "the models that were downloaded", "show": "the models of a repository",
+    "pull": "downloads models by name", "rm": "removes downloaded models",
+}
+
+
+def _program(arguments: list[str]) -> int:
+    """Replaces this process where a system can do that. QSF_PROGRAM names another file than the package's."""
+    own = pathlib.Path(__file__).with_name("bin") / ("qsf.exe" if sys.platform == "win32" else "qsf")
+    path = os.environ.get("QSF_PROGRAM") or str(own)
+    if not os.path.exists(path):
+        print(f"error: {path} is missing: this package was built without the programs", file=sys.stderr)
+        return 1
+    if sys.platform == "win32":
+        return subprocess.call([path, *arguments])
+    sys.stdout.flush()
+    os.execv(path, [path, *arguments])
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -17,8 +42,10 @@ def _arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     chat = commands.add_parser("chat", help="talk to a model; an empty line or the end of the input ends it")
     info = commands.add_parser("info", help="describe a model and the memory that it takes")
+    for program, what in PROGRAMS.items():
+        commands.add_parser(program, help=what)
     for command in (chat, info):
-        command.add_argument("model", help="a QSF or GGUF file")
+        command.add_argument("model", help="a QSF or GGUF file, or a model's name (OWNER/REPO)")
         command.add_argument("--ram-budget", type=float, metavar="MB", help="memory limit")
         command.add_argument("--context-length", type=int, metavar="N")
         command.add_argument("--threads", type=int, metavar="N")
@@ -28,6 +55,12 @@ def _arguments() -> argparse.ArgumentParser:
     chat.add_argument("--seed", type=int, metavar="N")
     chat.add_argument("--template", metavar="NAME", help="a chat template's name; default: the model's own")
     return parser
+
+
+def _show(progress: qsf.Progress) -> None:
+    end = "\n" if progress.done == progress.total else ""
+    print(f"\r{progress.fraction:4.0%} of {progress.name}, {progress.total / 1e6:.0f} MB", end=end,
+          file=sys.stderr, flush=True)
 
 
 def _say(talk: qsf.Conversation, text: str) -> None:
@@ -66,10 +99,13 @@ def _info(model: qsf.Model) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _arguments().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in PROGRAMS:
+        return _program(given)
+    options = _arguments().parse_args(given)
     try:
         with qsf.load(options.model, ram_budget=options.ram_budget, context_length=options.context_length,
-                      threads=options.threads) as model:
+                      threads=options.threads, progress=_show if sys.stderr.isatty() else None) as model:
             if options.command == "chat":
                 _chat(model, options)
             else:

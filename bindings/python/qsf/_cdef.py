@@ -1,7 +1,8 @@
 """The C declarations that cffi reads.
 SPDX-License-Identifier: MIT
 
-tools/make_python.py makes it from include/qsf.h and bindings/qsf_flat.h: change those, not this file.
+tools/make_python.py makes it from include/qsf.h, include/qsf_convert.h, bindings/qsf_flat.h and qsf_python.h:
+change those, not this file.
 """
 CDEF = """
 typedef int qsf_status;
@@ -22,6 +23,17 @@ typedef struct qsf_devices qsf_devices;
 typedef struct qsf_platform qsf_platform;
 typedef struct qsf_device_use { size_t size; uint32_t first, n_layers; bool head; uint64_t weights,
     kv, batch; uint64_t bytes; char name[128]; char left[160]; } qsf_device_use;
+typedef enum qsf_i2s_layout { QSF_I2S_AUTO = 0, QSF_I2S_QK256, QSF_I2S_SPLIT32, QSF_I2S_BITNET32,
+    QSF_I2S_MICROSOFT, QSF_I2S_MICROSOFT_ARM, QSF_I2S_MICROSOFT_ROWS4, QSF_N_I2S_LAYOUTS }
+    qsf_i2s_layout;
+typedef enum qsf_record_type { QSF_RECORD_PRODUCT = 1, QSF_RECORD_OPERATION = 2, QSF_RECORD_THREAD
+    = 3, QSF_RECORD_STEP = 4, QSF_RECORD_BATCH = 5, QSF_RECORD_READ = 6, QSF_RECORD_PREPARE = 7,
+    QSF_RECORD_WAIT = 8, QSF_RECORD_SAMPLE = 9 } qsf_record_type;
+typedef struct qsf_record { size_t size; qsf_record_type type; const char *name; int32_t layer;
+    uint32_t thread; uint64_t begin_ns, ns; uint32_t n_rows; uint64_t bytes; uint64_t at; const
+    char *kernel_id; const char *operation; const char *compute_type; const char
+    *quantization_type; uint32_t rows, cols; uint32_t blocks_per_row, bytes_per_block; } qsf_record;
+typedef void (*qsf_record_fn)(void *user, const qsf_record *record);
 const char *qsf_version(void);
 const qsf_option *qsf_context_option(size_t i);
 const qsf_option *qsf_sampler_option(size_t i);
@@ -39,6 +51,7 @@ void qsf_devices_close(qsf_devices *d);
 qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers,
     uint64_t memory);
 qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out);
+bool qsf_i2s_layout_find(const char *name, qsf_i2s_layout *out);
 void qsf_flat_free(uint32_t handle);
 int32_t qsf_flat_status(uint32_t handle);
 int32_t qsf_flat_find(const char *name, int32_t texts);
@@ -101,4 +114,55 @@ int32_t qsf_flat_embedding_begin(uint32_t embedding, const int32_t *ids, const s
     n);
 int32_t qsf_flat_embedding_step(uint32_t embedding);
 int32_t qsf_flat_embedding_values(uint32_t embedding, float *dst, size_t cap);
+typedef enum qsf_convert_preset { QSF_CONVERT_2BIT = 0, QSF_CONVERT_2BIT_SYM = 1, QSF_CONVERT_3BIT
+    = 2, QSF_CONVERT_4BIT = 3, QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6,
+    QSF_CONVERT_MIXED = 7, QSF_CONVERT_TERNARY5 = 8, QSF_CONVERT_BY_LOSS = 9 } qsf_convert_preset;
+typedef enum qsf_convert_switch { QSF_CONVERT_AUTO = 0, QSF_CONVERT_OFF = 1, QSF_CONVERT_ON = 2 }
+    qsf_convert_switch;
+typedef enum qsf_convert_compression { QSF_CONVERT_NONE = 0, QSF_CONVERT_LZ4 = 1, QSF_CONVERT_LZ4HC
+    = 2, QSF_CONVERT_ZSTD = 3 } qsf_convert_compression;
+typedef enum qsf_convert_prefer { QSF_CONVERT_SIZE, QSF_CONVERT_SPEED } qsf_convert_prefer;
+typedef struct qsf_convert_rule { const char *pattern; const char *type; uint32_t block; }
+    qsf_convert_rule;
+typedef struct qsf_convert_adapter { const char *path; float scale; } qsf_convert_adapter;
+typedef struct qsf_convert_options { size_t size; const qsf_platform *platform; qsf_convert_preset
+    preset; const qsf_convert_rule *rules; size_t n_rules; uint32_t block; qsf_convert_compression
+    compression; uint32_t packing; qsf_convert_switch outliers; qsf_convert_switch equalize;
+    uint64_t target_bytes; uint64_t ram_bytes; uint32_t n_threads; uint32_t head_clusters; uint32_t
+    embd_clusters; const char *calibration; bool keep_weights; const char *report; void *user; void
+    (*progress)(void *user, const char *stage, const char *name, uint64_t done, uint64_t total);
+    bool (*cancelled)(void *user); qsf_log_fn log; qsf_i2s_layout i2s_layout; qsf_record_fn record;
+    void *record_user; const char *calibrate; const char *calibration_file; uint64_t
+    calibrate_seed; uint32_t calibrate_seqs; uint32_t calibrate_len; int32_t effort; double
+    target_kl; bool progressive; uint32_t tune_steps; bool tune_codes; qsf_convert_prefer prefer;
+    qsf_convert_switch share_embedding; const qsf_convert_adapter *adapters; size_t n_adapters; }
+    qsf_convert_options;
+typedef struct qsf_convert_result qsf_convert_result;
+typedef struct qsf_convert_summary { size_t size; const char *arch; uint32_t n_tensors; uint64_t
+    n_weights; uint64_t source_bytes; uint64_t tensor_bytes; uint64_t file_bytes; uint64_t ns;
+    double relative_error; double cosine; double predicted_kl; double other_kl; uint64_t
+    other_bytes; bool shared_embedding; double estimated_kl; } qsf_convert_summary;
+typedef struct qsf_convert_tensor { size_t size; const char *name; const char *kind; const char
+    *type; uint32_t rows, cols; uint32_t block, packing; uint64_t bytes; double relative_error,
+    cosine; uint64_t outliers; uint32_t centroids; bool matrix; bool raised; double output_error;
+    double predicted_kl; } qsf_convert_tensor;
+const char *qsf_convert_preset_name(qsf_convert_preset p);
+bool qsf_convert_preset_find(const char *name, qsf_convert_preset *out);
+void qsf_convert_defaults_of(qsf_convert_options *o, size_t size);
+qsf_status qsf_convert_run(const char *from, const char *to, const qsf_convert_options *opts,
+    qsf_convert_result **out, qsf_error *err);
+void qsf_convert_result_free(qsf_convert_result *r);
+qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
+qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i, qsf_convert_tensor *out);
+enum { QSF_PYTHON_BEGINS = 0, QSF_PYTHON_RUNS = 1, QSF_PYTHON_ENDS = 2, QSF_PYTHON_NOTE = 3,
+    QSF_PYTHON_ASKS = 4 };
+typedef bool (*qsf_python_event)(void *user, int32_t kind, const char *text, uint64_t done,
+    uint64_t total, uint32_t part, uint32_t n_parts);
+bool qsf_python_is_name(const char *text);
+char *qsf_python_find(const char *name, const char *hub, bool offline, uint64_t memory,
+    qsf_python_event event, void *user, qsf_error *err);
+void qsf_python_free(char *text);
+qsf_status qsf_python_cached(void (*fn)(void *user, const char *name, const char *path, uint64_t
+    bytes), void *user, qsf_error *err);
+bool qsf_python_raised(void *flag);
 """

@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from cffi import FFI
 
@@ -88,6 +88,12 @@ def fail(handle: int, status: int) -> None:
     """Raises the error of a status, with the text of the handle's last error."""
     code = _names.STATUS[status] if 0 <= status < len(_names.STATUS) else "ARGUMENT"
     raise error(code, text(handle, "error") or f"the library reports {code}")
+
+
+def raise_error(error_: Any) -> NoReturn:
+    """Raises what a call wrote to a qsf_error."""
+    code = _names.STATUS[error_.status] if 0 < error_.status < len(_names.STATUS) else "ARGUMENT"
+    raise error(code, string(error_.text) or f"the library reports {code}")
 
 
 def check(status: int, handle: int) -> None:

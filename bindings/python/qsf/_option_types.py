@@ -1,7 +1,8 @@
 """The options whose names and ranges the engine has, for type checkers.
 SPDX-License-Identifier: MIT
 
-tools/make_python.py makes it from core/engine/options.c: change those, not this file.
+tools/make_python.py makes it from core/engine/options.c:
+change those, not this file.
 """
 from typing import Literal, Optional, TypedDict
 

@@ -69,6 +69,11 @@ def word(words: list[str], engine: str | None = None) -> Kind:
                 "it must be one of " + ", ".join(words), engine)
 
 
+def among(numbers: list[int]) -> Kind:
+    return Kind(lambda v: v if v in numbers and not isinstance(v, bool) else None,
+                "it must be one of " + ", ".join(map(str, numbers)))
+
+
 def name(what: str, engine: str | None = None) -> Kind:
     return Kind(lambda v: v if isinstance(v, str) and v and "\0" not in v else None, f"it must be {what}",
                 engine)
@@ -159,10 +164,33 @@ TEMPLATE: dict[str, Kind] = {
     "chat_template_kwargs": Kind(lambda v: v if isinstance(v, Mapping) else None, "it must be a dict"),
     "continue_final_message": flag("continue-final-message"),
 }
+HUB: dict[str, Kind] = {
+    "progress": Kind(lambda v: v if callable(v) else None, "it must be a function"),
+    "hub": name("an address, such as https://huggingface.co"), "offline": flag(),
+}
+SWITCH = ["auto", "off", "on"]
+CONVERT: dict[str, Kind] = {
+    "quant_type": name("the name of a type"),
+    "tensors": Kind(lambda v: v if isinstance(v, Mapping) and all(
+        isinstance(one, str) for pair in v.items() for one in pair) else None,
+        "it must be a dict {pattern: type}"),
+    "block": among([32, 64, 128, 256]), "packing": among([0, 1]),
+    "target_size": real(0, 1e9), "target_kl": real(0, 1e3), "ram": real(0, 1e9),
+    "prefer": word(["size", "speed"]), "outliers": word(SWITCH), "equalize": word(SWITCH),
+    "share_embedding": word(SWITCH), "compress": word(["none", "lz4", "lz4hc", "zstd"]),
+    "merge_lora": Kind(lambda v: list(v) if isinstance(v, (list, tuple)) else None,
+                       "it must be a list of paths, or of pairs (path, scale)"),
+    "i2s_layout": name("the name of a layout"), "calibrate": name('the path of a text, or "self"'),
+    "calibration_file": name("a path"), "calibration": name("the path of a text"),
+    "effort": whole(-1, 4), "tune_steps": whole(0, 10 ** 6), "tune_codes": flag(), "progressive": flag(),
+    "head_clusters": whole(0, 65536), "embedding_clusters": whole(0, 65536), "threads": whole(0, 256),
+}
 CALLS: dict[str, dict[str, Kind]] = {
     "load": {**_context(), "max_parallel": whole(0, 256), "device": word(["cpu", "gpu"]),
              "gpu_layers": whole(1, 2 ** 24), "gpu_memory": real(0, 1e7),
-             "vocab_only": flag(), "i2s_layout": name("the name of a layout")},
+             "vocab_only": flag(), "i2s_layout": name("the name of a layout"), **HUB},
+    "pull": {**HUB, "ram_budget": real(0, 1e9)},
+    "convert": CONVERT,
     "generate": GENERATE,
     "chat": {**GENERATE, **TEMPLATE,
              "tool_choice": Kind(lambda v: v if isinstance(v, (str, Mapping)) else None,

@@ -1,7 +1,8 @@
 """What other packages call the options.
 SPDX-License-Identifier: MIT
 
-tools/make_python.py makes it from js/peers.js: change those, not this file.
+tools/make_python.py makes it from js/peers.js:
+change those, not this file.
 """
 # By our names; without letter case and signs.
 PEERS = {

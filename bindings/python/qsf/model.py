@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union, overload
 
-from . import _device, _logits, _native, _options, _schema, _sessions, _vectors
+from . import _device, _hub, _logits, _native, _options, _schema, _sessions, _vectors
 from ._answer import Answer, Asked
 from ._batches import Batches, Talk
 from ._info import ModelInfo, info_of, stats_of
 from ._messages import Message, Messages, json_of, messages_of
 from ._native import ffi, lib
 from ._option_types import ContextOptions, SamplingOptions
+from ._progress import OnProgress
 from ._stream import AsyncStream, Stream
 from ._talks import Talks
 from .conversation import Conversation
@@ -51,6 +52,9 @@ class LoadOptions(ContextOptions, total=False):
     gpu_memory: Optional[float]         # at most this many megabytes there
     vocab_only: Optional[bool]          # only description and tokenizer
     i2s_layout: Optional[str]           # docs/bitnet-files.md
+    progress: OnProgress                # called with a Progress while a model is downloaded
+    hub: Optional[str]                  # another address than HF_ENDPOINT, or https://huggingface.co
+    offline: Optional[bool]             # a model is taken from the cache only
 
 
 class GenerateOptions(SamplingOptions, total=False):
@@ -447,9 +451,10 @@ class Model:
 
 
 def load(path: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> Model:
-    """Loads a QSF or GGUF file. ram_budget is in megabytes; layers that do not fit are streamed from the
-    file."""
-    return Model(path, _options.checked("load", options))
+    """Loads a QSF or GGUF file, or a model by name: "OWNER/REPO", "hf:OWNER/REPO:Q4_K_M" or a URL, which is
+    downloaded once. ram_budget is in megabytes; layers that do not fit are streamed from the file."""
+    taken = _options.checked("load", options)
+    return Model(_hub.find(path, taken), taken)
 
 
 __all__ = ["Adapter", "ChatOptions", "GenerateOptions", "LoadOptions", "Message", "Model", "TemplateOptions",

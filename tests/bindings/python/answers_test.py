@@ -3,7 +3,7 @@
 vectors, conversations, and what misuse gives.
 SPDX-License-Identifier: MIT
 
-    answers_test.py LIBQSF_FLAT [unittest options]
+    answers_test.py LIBQSF_PYTHON [unittest options]
 """
 import asyncio, copy, json, math, os, pathlib, pickle, re, unittest
 from typing import Literal

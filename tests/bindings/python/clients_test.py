@@ -3,7 +3,7 @@
 scripts for llama_cpp.Llama run.
 SPDX-License-Identifier: MIT
 
-    clients_test.py LIBQSF_FLAT [unittest options]
+    clients_test.py LIBQSF_PYTHON [unittest options]
 """
 import asyncio, base64, json, unittest
 

@@ -3,7 +3,7 @@
 a result, and the model works afterwards.
 SPDX-License-Identifier: MIT
 
-    misuse_test.py LIBQSF_FLAT [SEED [CALLS]]
+    misuse_test.py LIBQSF_PYTHON [SEED [CALLS]]
 """
 import contextlib, io, math, pathlib, random, re, sys
 

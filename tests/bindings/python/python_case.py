@@ -1,7 +1,7 @@
 """What the tests of the Python package share: the package from its sources, and small models.
 SPDX-License-Identifier: MIT
 
-A test takes the shared library of the flat layer as its first argument.  Models come from
+A test takes the package's shared library as its first argument.  Models come from
 tests/tools/make_script.py, whose answers are known, and from tests/parity/make_tiny.py.
 """
 import importlib.util, logging, os, pathlib, subprocess, sys, tempfile, unittest

@@ -2,7 +2,7 @@
 """Answers of several threads and tasks at once; what ends them; what closed, forked and forgotten models do.
 SPDX-License-Identifier: MIT
 
-    threads_test.py LIBQSF_FLAT [unittest options]
+    threads_test.py LIBQSF_PYTHON [unittest options]
 """
 import asyncio, gc, math, os, pickle, signal, subprocess, sys, threading, unittest
 

@@ -3,15 +3,16 @@
 fresh environment, and answers there as qsf-run does.
 SPDX-License-Identifier: MIT
 
-    wheel_test.py LIBQSF_FLAT QSF_RUN MODELS WORK
+    wheel_test.py LIBQSF_PYTHON QSF_PYTHON QSF_RUN MODELS WORK
 
-LIBQSF_FLAT is a shared library that was built before; MODELS has the models of tools/get-model.sh.
+LIBQSF_PYTHON and QSF_PYTHON are the library and the program that were built for the package; MODELS has the
+models of tools/get-model.sh.
 Nothing is downloaded: the package's dependencies are those of the Python that runs this.
 """
-import importlib.util, pathlib, shutil, subprocess, sys, zipfile
+import importlib.util, pathlib, re, shutil, subprocess, sys, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-LIBRARY, QSF_RUN, MODELS, WORK = (pathlib.Path(one).resolve() for one in sys.argv[1:])
+LIBRARY, PROGRAM, QSF_RUN, MODELS, WORK = (pathlib.Path(one).resolve() for one in sys.argv[1:])
 for needed in ("cffi", "numpy", "scikit_build_core"):
     if not importlib.util.find_spec(needed):
         print(f"skip: this Python has no {needed} (tests/requirements.txt)")
@@ -31,18 +32,22 @@ def run(*command):
 
 shutil.rmtree(WORK, ignore_errors=True)
 WORK.mkdir(parents=True)
-run(sys.executable, ROOT / "tools" / "make_wheel.py", WORK, "--library", LIBRARY, "--offline")
+run(sys.executable, ROOT / "tools" / "make_wheel.py", WORK, "--library", LIBRARY, "--program", PROGRAM,
+    "--offline")
 wheels = list(WORK.glob("*.whl"))
 assert len(wheels) == 1, wheels
 with zipfile.ZipFile(wheels[0]) as archive:
     names = set(archive.namelist())
     bytes_ = sum(one.compress_size for one in archive.infolist())
+    entries = next(archive.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
 own = {f"qsf/{path.name}" for path in (ROOT / "bindings" / "python" / "qsf").iterdir()
        if path.suffix == ".py" or path.name == "py.typed"}
 missing = own - names
 assert not missing, f"not in the wheel: {missing}"
 others = {name for name in names - own if ".dist-info/" not in name}
-assert len(others) == 1 and "qsf_flat" in next(iter(others)), f"besides the package's files: {others}"
+assert {re.sub(r"\..*", "", name) for name in others} in ({"qsf/libqsf_flat", "qsf/bin/qsf"},
+                                                          {"qsf/qsf_flat", "qsf/bin/qsf"}), others
+assert "[llm]\nqsf = qsf.llm_plugin" in entries, entries
 assert "-py3-none-" in wheels[0].name, f"{wheels[0].name} is for one version of Python"
 assert bytes_ < 6e6, f"the wheel has {bytes_} bytes"
 
@@ -87,4 +92,12 @@ with qsf.load({str(MODEL)!r}, threads=1) as model:
 answer = run(python, "-c", script).strip()
 want = run(QSF_RUN, "-m", MODEL, "-p", QUESTION, "--temp", 0, "-n", 24, "-t", 1).strip()
 assert answer == want, f"the package answers {answer!r}, qsf-run {want!r}"
+
+# The programs, which are one: the same answer, and what each says of itself.
+answer = run(python, "-m", "qsf", "run", "-m", MODEL, "-p", QUESTION, "--temp", 0, "-n", 24, "-t", 1).strip()
+assert answer == want, f"python -m qsf run answers {answer!r}, qsf-run {want!r}"
+for program in "run", "convert", "bench", "serve":
+    said = run(python, "-m", "qsf", program, "--help")
+    assert f"qsf-{program} " in said, said
+assert "OWNER/REPO" in run(python, "-m", "qsf", "pull", "--help")
 print("ok")
