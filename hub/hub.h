@@ -10,6 +10,7 @@ typedef struct hub_progress {
     const char *name;           /* "owner/repo/model-Q4_K_M.gguf" */
     uint64_t    done, total;    /* bytes of the file; done includes an earlier run's */
     unsigned    part, n_parts;  /* of a split model, from 1 */
+    const char *sha256;         /* of the file, in hexadecimal digits; "": not known */
     enum { HUB_BEGINS, HUB_RUNS, HUB_ENDS } what;
 } hub_progress;
 
