@@ -105,8 +105,9 @@ static void pull_end(serve_front *f, front_pull *p)
         pull_succeed(f, p);
         return;
     }
-    serve_refuse(&e, got->status == QSF_E_NOT_FOUND ? 404 : 500, got->status == QSF_E_NOT_FOUND
-                 ? "model_not_found" : p->removes ? "delete_failed" : "pull_failed", "model", "%s", got->text);
+    const bool missing = got->status == QSF_E_NOT_FOUND;
+    const char *code = missing ? "model_not_found" : p->removes ? "delete_failed" : "pull_failed";
+    serve_refuse(&e, missing ? 404 : 500, code, "model", "%s", got->text);
     pull_refuse(f, p, &e);
 }
 

@@ -5,7 +5,7 @@ import ctypes, os, pathlib, subprocess, sys, tempfile, unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "cli"), str(TESTS / "tools")]
-from cli_case import MODEL, QSF_RUN
+from cli_case import MODEL, QSF_RUN, needs_directories
 from hub_server import COMMITS, TOKEN
 
 SMALL = pathlib.Path(MODEL).read_bytes()

@@ -8,7 +8,7 @@ Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
 """
 import contextlib, os, pathlib, pty, re, resource, signal, subprocess, sys, threading, unittest, unittest.mock
 
-import hub_case
+import hub_case, make_hf_tiny
 from hub_case import MODEL, QSF_RUN, REPOS, SMALL, TEXT, Case
 from hub_server import COMMITS, TOKEN, HubServer, sha256
 from split_gguf import in_two_parts
@@ -397,6 +397,74 @@ class Cache(Case):
                           self.qsf(server, "rm", "owner/tiny-GGUF:Q8_0", code=5))
             self.qsf(server, "rm", "owner/tiny-GGUF")
             self.assertEqual([p.name for p in self.hub.iterdir()], [".locks"])
+
+
+class Folders(Case):
+    """qsf-convert and repositories as they were trained."""
+    NAME = "owner/shards"
+
+    def setUp(self):
+        super().setUp()
+        make_hf_tiny.write(self.home, "shards", next(c.files for n, c in make_hf_tiny.good_cases()
+                                                     if n == "llama-bias-shards"))
+        self.folder = self.home / "shards"
+        needed = {p.relative_to(self.folder).as_posix(): p.read_bytes() for p in self.folder.rglob("*")
+                  if p.is_file()}
+        others = "README.md", "consolidated.safetensors", "pytorch_model.bin", "onnx/model.json", "vocab.json"
+        self.repos = {**REPOS, self.NAME: {**dict.fromkeys(others, TEXT), **needed}}
+        self.needed = sorted(needed)
+
+    def convert(self, server, *args, code=0):
+        out = self.home / "out.qsf"
+        r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf-convert"), *args, out, "-t", "1"],
+                           capture_output=True, env=self.env(server), timeout=120)
+        hub_case.needs_directories(r.stderr)
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r.stderr.decode() if code else out.read_bytes()
+
+    def test_a_folder_comes_by_several_connections_and_converts_alike(self):
+        here, two = [], threading.Event()
+
+        def spoil(request, where):
+            if where == "files":
+                here.append(request.path)
+                if len(here) == 2:
+                    two.set()
+                two.wait()
+            return False
+        alike = self.convert("", self.folder)
+        with HubServer(self.repos, spoil) as server:
+            self.assertEqual(self.convert(server, "-hf", self.NAME), alike)
+            snapshot = self.snapshot(self.NAME, "")
+            self.assertEqual(sorted(p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*")
+                                    if p.is_file()), self.needed)
+            before = len(server.of("files"))
+            self.assertEqual(self.convert(server, f"hf:{self.NAME}"), alike)
+            self.assertEqual(len(server.of("files")), before)
+        self.assertEqual(self.convert(server, f"hf:{self.NAME}"), alike)
+        self.assertEqual(self.convert(server, "-hf", self.NAME, "--offline"), alike)
+        next(snapshot.glob("*.safetensors")).unlink()
+        self.assertIn("not in the cache", self.convert(server, "-hf", self.NAME, "--offline", code=5))
+
+    def test_damaged_folders_are_refused(self):
+        with HubServer(self.repos, sent=lambda data: data[:-1] + b"?") as server:
+            self.assertIn("SHA-256", self.convert(server, "-hf", self.NAME, code=3))
+        del self.repos[self.NAME][[n for n in self.needed if n.endswith(".safetensors")][0]]
+        with HubServer(self.repos) as server:
+            self.assertRegex(self.convert(server, "-hf", self.NAME, code=5),
+                             "index.json of owner/shards names .*safetensors, which is not there")
+
+    def test_a_gguf_file_by_name(self):
+        with HubServer(REPOS) as server:
+            self.assertEqual(self.convert(server, "-hf", "owner/tiny-GGUF:Q2_K"), self.convert("", MODEL))
+            self.assertIn("no GGUF", self.convert(server, "-hf", "owner/weights", code=5))
+
+    def test_the_list_is_the_converters(self):
+        def names(path, array):
+            text = (hub_case.TESTS.parent / path).read_text()
+            return set(re.findall(r'"([^"]+)"', re.search(array + r"\[\] = \{(.*?)\};", text, re.S)[1]))
+        reads, got = names("convert/read/hf.c", "hf_texts"), names("hub/folder.c", "folder_texts")
+        self.assertEqual({n for n in reads if ".index." not in n}, got)
 
 
 class Programs(Case):
