@@ -220,7 +220,8 @@ static qsf_status serve_hub_find(const void *user, const char *name, const serve
 static qsf_status serve_hub_remove(const void *user, const char *name, qsf_error *err)
 {
     const serve_hub_asked *a = user;
-    const hub_options o = { .address = a->models->hub, .memory = a->budget };
+    const hub_options o = { .address = a->models->hub, .memory = a->budget,
+                            .memory_of = model_names_memory };
     char whole[SERVE_NAME + 4];
     uint64_t freed;
     serve_hub_whole(name, whole);

@@ -4,6 +4,7 @@
 #include "hub.h"
 
 #include "address.h"
+#include "head.h"
 #include "search.h"
 #include "store.h"
 #include "url.h"
@@ -51,6 +52,29 @@ static qsf_status search_file(hub_search *s, hub_model *out, qsf_error *err)
                     s->name.file, *listed ? listed : "no GGUF or QSF file");
 }
 
+/* Whether a model fits in memory: by its description if that is in doubt, else by its size, with an
+ * eighth of the memory for the context and the program. */
+static bool choose_fits(hub_search *s, const hub_model *m, uint64_t memory)
+{
+    char commit[44] = "";
+    uint64_t need = 0;
+    if (m->bytes > memory) return false;
+    if (s->o->memory_of && m->n_parts == 1 && m->bytes > memory / 4) {
+        if (!hub_cache_commit(s->name.repo, s->name.revision, commit)) *commit = 0;
+        need = hub_head_memory(s, m->first, commit);
+    }
+    return need ? need <= memory : m->bytes <= memory / 8 * 7;
+}
+
+/* The first of s->models[0..n) that fits, else the last. */
+static const hub_model *choose_fitting(hub_search *s, size_t n)
+{
+    const uint64_t memory = s->o->memory ? s->o->memory : store_machine_memory();
+    size_t i = 0;
+    while (i + 1 < n && !choose_fits(s, &s->models[i], memory)) i++;
+    return &s->models[i];
+}
+
 /* The model that the name is for, among s->files. */
 static qsf_status search_choose(hub_search *s, hub_model *out, qsf_error *err)
 {
@@ -70,12 +94,7 @@ static qsf_status search_choose(hub_search *s, hub_model *out, qsf_error *err)
         *out = *found;
         return QSF_OK;
     }
-    const size_t n = hub_models_order(s->models, s->n_models);
-    const uint64_t memory = s->o->memory ? s->o->memory : store_machine_memory();
-    size_t i = 0;
-    /* an eighth of it for the context and the program */
-    while (i + 1 < n && s->models[i].bytes > memory / 8 * 7) i++;
-    *out = s->models[i];
+    *out = *choose_fitting(s, hub_models_order(s->models, s->n_models));
     return QSF_OK;
 }
 

@@ -14,6 +14,12 @@ typedef struct hub_progress {
     enum { HUB_BEGINS, HUB_RUNS, HUB_ENDS } what;
 } hub_progress;
 
+/* The beginning of a model that may not be here yet. */
+typedef struct hub_head hub_head;
+uint64_t   hub_head_size(const hub_head *h);             /* bytes of the whole file */
+/* QSF_E_IO: it cannot be read */
+qsf_status hub_head_read(hub_head *h, uint64_t at, void *dst, size_t len);
+
 typedef struct hub_options {
     const char *address;        /* of the hub; NULL: QSF_HUB, HF_ENDPOINT, https://huggingface.co */
     bool        offline;        /* only the cache; HF_HUB_OFFLINE=1 does the same */
@@ -21,7 +27,10 @@ typedef struct hub_options {
     void      (*progress)(void *user, const hub_progress *p);      /* may be NULL, as the others */
     void      (*note)(void *user, const char *line);               /* what a person may want to know */
     bool      (*stopped)(void *user);
-    void       *user;
+    void       *user;           /* of the three above */
+    /* The memory in bytes that a model needs, from its description; 0: not known.  NULL: the size
+     * of its file says whether it fits. */
+    uint64_t  (*memory_of)(hub_head *h);
 } hub_options;
 
 /* Whether the text is the name of a model or a URL, and not a path. */

@@ -23,7 +23,8 @@ qsf_status hub_search_begin(hub_search *s, const hub_options *o, const char *tex
     if (!st && hub_is_url(text)) *other = !hub_url_name(text, s->base, &s->name);
     else if (!st) st = hub_name_read(text, &s->name, err);
     const bool main = !strcmp(s->name.revision, "main");
-    snprintf(s->where, sizeof s->where, "%s%s%s", s->name.repo, main ? "" : "@", main ? "" : s->name.revision);
+    snprintf(s->where, sizeof s->where, "%s%s%s", s->name.repo, main ? "" : "@",
+             main ? "" : s->name.revision);
     snprintf(s->page, sizeof s->page, "%.400s/%s", s->base, s->name.repo);
     return st;
 }

@@ -66,6 +66,16 @@ class Choice(Case):
             self.good(server, "-hf", "owner/big", "--ram-budget", "40")
             self.assertTrue(self.snapshot("owner/big", "a-Q3_K_S.gguf").is_file())
 
+    def test_the_description_says_what_fits(self):
+        """The model needs 3.8 MB, whatever follows its data in the file."""
+        for rest, budget, taken in ((38_000_000, 40, "a-Q4_K_M.gguf"), (1_500_000, 3, "a-Q3_K_S.gguf")):
+            repo = f"owner/{taken[2:6]}"
+            files = {"a-Q4_K_M.gguf": SMALL + b"4" * rest, "a-Q3_K_S.gguf": SMALL}
+            with HubServer({repo: files}) as server:
+                said = self.run_model(server, "-hf", repo, "--ram-budget", budget).stderr.decode()
+                self.assertTrue(self.snapshot(repo, taken).is_file(), said)
+                self.assertEqual(sum(a["method"] == "GET" for a in server.of("files")), 2)
+
     def test_the_parts_of_a_split_model_are_downloaded(self):
         parts = [self.home / f"a-q8_0-0000{n}-of-00002.gguf" for n in (1, 2)]
         in_two_parts(MODEL, *parts)
