@@ -116,12 +116,38 @@ static void progress_show(void *user, const hub_progress *p)
     fflush(stderr);
 }
 
+/* ---- memory ---- */
+
+static qsf_status memory_read(void *user, uint64_t at, void *dst, size_t len)
+{
+    return hub_head_read(user, at, dst, len);
+}
+
+uint64_t model_names_memory(hub_head *h)
+{
+    const qsf_custom_file file = { .size = sizeof file, .user = h, .length = hub_head_size(h),
+                                   .read = memory_read };
+    qsf_model_options o;
+    qsf_context_options context;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model *m;
+    qsf_error err;
+    qsf_model_defaults(&o);
+    o.file = &file;
+    if (qsf_model_open("model", &o, &m, &err)) return 0;
+    qsf_context_defaults(&context);
+    const qsf_status st = qsf_context_plan(m, &context, &plan, &err);
+    qsf_model_close(m);
+    return st ? 0 : plan.total;
+}
+
 /* ---- names into paths ---- */
 
 hub_options model_names_hub(const model_settings *m, uint64_t budget)
 {
     return (hub_options){ .address = m->hub, .offline = m->offline, .memory = budget,
-                          .progress = progress_show, .note = progress_note, .stopped = progress_stopped };
+                          .progress = progress_show, .note = progress_note, .stopped = progress_stopped,
+                          .memory_of = model_names_memory };
 }
 
 int model_names_find(const model_settings *m, const char **model, uint64_t budget)

@@ -24,6 +24,9 @@ int model_names_find(const model_settings *m, const char **model, uint64_t budge
 int model_names_find_all(const model_settings *m, option_list *models, uint64_t budget);
 /* Whether the text is OWNER/REPO..., with or without "hf:"; not a URL. */
 bool model_names_valid(const char *text);
+/* The memory that a model needs with a context of the usual size; 0: its description cannot be
+ * read. */
+uint64_t model_names_memory(hub_head *h);
 /* What finding and downloading take from the options and tell the terminal. */
 hub_options model_names_hub(const model_settings *m, uint64_t budget);
 

@@ -225,8 +225,7 @@ static const foreign_option foreign_convert[] = {
             "--tensor PATTERN=TYPE gives matrices a type, such as --tensor \"output=6bit_s\""),
     IGNORED("--allow-requantize --leave-output-tensor --pure --use-temp-file --no-lazy --bigendian", NONE,
             "it makes no difference for QSF files"),
-    REFUSED("-hf --hf-repo --remote", VALUE,
-            "download the file with qsf pull, which prints its path"),
+    REFUSED("--remote", NONE, "-hf OWNER/REPO downloads the files that are needed"),
     REFUSED("--vocab-only --mmproj --dry-run", NONE, "--info prints what a file holds"),
 };
 #undef SAME

@@ -2,6 +2,8 @@
  * files and checks them.
  * SPDX-License-Identifier: MIT */
 #include "convert_report.h"
+#include "folder.h"
+#include "model_names.h"
 #include "options.h"
 #include "run.h"
 #include "trace.h"
@@ -37,6 +39,7 @@ typedef struct convert_cli {
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
     bool        progressive, quiet, tune_codes;
     program_settings program;
+    model_settings hub;
 } convert_cli;
 
 typedef struct convert_rules {
@@ -152,6 +155,7 @@ static const option_page convert_page = {
     .usage = "qsf-convert [options] INPUT OUTPUT",
     .examples = "  qsf-convert model-folder model.qsf                  4 bits, more if needed\n"
                 "  qsf-convert model.gguf model.qsf --calibrate self   less loss in the same size\n"
+                "  qsf-convert -hf OWNER/REPO model.qsf                from Hugging Face's hub\n"
                 "  qsf-convert --info model.qsf                        what the file contains\n",
     .brief = "--quant-type --target-size --calibrate --tensor --merge-lora --compress --threads --ram "
              "--info --verify",
@@ -397,6 +401,39 @@ static int run_recorded(const convert_cli *cli, qsf_convert_options *o, const ch
     return trace_close(files, run_conversion(cli, o, from, to));
 }
 
+/* INPUT's path in place of a model's name; *found holds it.  An exit code; errors are reported. */
+static int find_input(const convert_cli *cli, const char **from, char **found)
+{
+    hub_options o = model_names_hub(&cli->hub, 0);
+    qsf_error err = { 0 };
+    *found = NULL;
+    if (!hub_is_name(*from)) return CODE_OK;
+    if (cli->quiet) o.progress = NULL;
+    o.stopped = is_interrupted;
+    const qsf_status st = hub_find_folder(&o, *from, found, &err);
+    if (st) return fail(st, &err);
+    *from = *found;
+    return CODE_OK;
+}
+
+/* The input and output among the arguments: INPUT OUTPUT, or OUTPUT and the name of -hf. false: it
+ * is reported what is missing. */
+static bool take_paths(const convert_cli *cli, const option_list *rest, const char *paths[2])
+{
+    option_list given = { .n = 0 };
+    if (model_names_add(&cli->hub, &given)) return false;
+    for (size_t i = 0; i < rest->n && given.n < OPTION_LIST_MAX; i++) given.items[given.n++] = rest->items[i];
+    if (given.n > 2)
+        fprintf(stderr, "unexpected \"%s\" after \"%s\" and \"%s\"\n", given.items[2], given.items[0],
+                given.items[1]);
+    if (given.n != 2) {
+        fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help shows the options\n");
+        return false;
+    }
+    memcpy(paths, given.items, 2 * sizeof *paths);
+    return true;
+}
+
 static qsf_status write_stdout(void *user, const void *bytes, size_t len)
 {
     (void)user;
@@ -427,8 +464,11 @@ int main(int argc, char **argv)
     convert_cli cli = { .effort = -1 };
     qsf_convert_options o;
     option_list rest;
+    const char *paths[2];
+    char *found;
     const option_part parts[] = {
-        OPTION_PART(convert_rows, 0), common_options(COMMON_PROGRAM, offsetof(convert_cli, program)),
+        OPTION_PART(convert_rows, 0), model_names_options(offsetof(convert_cli, hub)),
+        common_options(COMMON_PROGRAM, offsetof(convert_cli, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_CONVERT_",
                                      "qsf-convert", &convert_page };
@@ -440,13 +480,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "--info and --verify take one file and no other argument\n");
         return CODE_USAGE;
     }
-    if (rest.n > 2)
-        fprintf(stderr, "unexpected \"%s\" after \"%s\" and \"%s\"\n", rest.items[2], rest.items[0],
-                rest.items[1]);
-    if (rest.n != 2) {
-        fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help shows the options\n");
-        return CODE_USAGE;
-    }
+    if (!take_paths(&cli, &rest, paths)) return CODE_USAGE;
     if (!fill_merges(&cli, &o, &merges)) {
         fputs("error: out of memory for the name of an adapter\n", stderr);
         return CODE_MEMORY;
@@ -456,7 +490,9 @@ int main(int argc, char **argv)
 #ifdef SIGTERM
     signal(SIGTERM, on_interrupt);
 #endif
-    code = run_recorded(&cli, &o, rest.items[0], rest.items[1]);
+    code = find_input(&cli, &paths[0], &found);
+    if (!code) code = run_recorded(&cli, &o, paths[0], paths[1]);
+    free(found);
     free_merges(&merges);
     return fflush(stdout) ? CODE_IO : code;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "list.h"
 #include "model_names.h"
 #include "options.h"
 #include "run.h"
@@ -165,24 +166,66 @@ static option_program serve_program(option_part *parts)
 /* Requests have no URLs and no paths, which would be this machine's network and files. */
 static bool serve_hub_named(const char *text) { return model_names_valid(text); }
 
-typedef struct serve_stop { bool (*stopped)(void *list); void *list; } serve_stop;
+typedef struct serve_hub_asked {
+    const model_settings *models;
+    uint64_t budget;                /* bytes of --ram-budget, or 0 */
+    bool     quiet;
+} serve_hub_asked;
+
+typedef struct serve_hub_call {
+    const serve_hub_asked *asked;
+    const serve_hub_watch *watch;
+} serve_hub_call;
+
 static bool serve_hub_stopped(void *user)
 {
-    const serve_stop *s = user;
-    return s->stopped(s->list);
+    const serve_hub_watch *w = ((serve_hub_call *)user)->watch;
+    return w->stopped(w->user);
 }
 
-static qsf_status serve_hub_find(const void *user, const char *name, bool (*stopped)(void *list), void *list,
-                                 char **path, qsf_error *err)
+static void serve_hub_progress(void *user, const hub_progress *p)
 {
-    const serve_asked *a = user;
-    serve_stop stop = { stopped, list };
-    hub_options o = model_names_hub(&a->hub, a->common.context.ram_budget);
+    const serve_hub_call *call = user;
+    call->watch->came(call->watch->user, p->sha256, p->done, p->total);
+    if (p->what == HUB_BEGINS && !call->asked->quiet)
+        fprintf(stderr, "downloading %s (%.1f MB)\n", p->name, (double)p->total / 1e6);
+}
+
+static void serve_hub_note(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void serve_hub_whole(const char *name, char out[SERVE_NAME + 4])
+{
+    snprintf(out, SERVE_NAME + 4, hub_is_name(name) ? "%s" : "hf:%s", name);
+}
+
+static qsf_status serve_hub_find(const void *user, const char *name, const serve_hub_watch *w, char **path,
+                                 qsf_error *err)
+{
+    const serve_hub_asked *a = user;
+    serve_hub_call call = { a, w };
     char whole[SERVE_NAME + 4];
-    snprintf(whole, sizeof whole, hub_is_name(name) ? "%s" : "hf:%s", name);
+    hub_options o = model_names_hub(a->models, a->budget);
+    o.progress = serve_hub_progress;
+    o.note = serve_hub_note;
     o.stopped = serve_hub_stopped;
-    o.user = &stop;
+    o.user = &call;
+    serve_hub_whole(name, whole);
     return hub_find(&o, whole, path, err);
+}
+
+static qsf_status serve_hub_remove(const void *user, const char *name, qsf_error *err)
+{
+    const serve_hub_asked *a = user;
+    const hub_options o = { .address = a->models->hub, .memory = a->budget,
+                            .memory_of = model_names_memory };
+    char whole[SERVE_NAME + 4];
+    uint64_t freed;
+    serve_hub_whole(name, whole);
+    return hub_remove_chosen(&o, whole, &freed, err);
 }
 
 static serve_names names_of(const option_list *list)
@@ -382,7 +425,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
         .default_model = a->default_model, .models_dir = a->models_dir,
     };
-    const serve_hub hub = { serve_hub_named, serve_hub_find, a };
+    const serve_hub_asked by_name = { &a->hub, c->context.ram_budget, a->quiet };
+    const serve_hub hub = { serve_hub_named, serve_hub_find, serve_hub_remove, &by_name };
     trace_files *files;
     char *template_text = NULL;
     set.hub = a->by_name ? &hub : NULL;

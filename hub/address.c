@@ -17,6 +17,11 @@ static bool scheme(const char *text, const char *name)
 
 bool hub_is_url(const char *text) { return scheme(text, "http://") || scheme(text, "https://"); }
 
+bool hub_redirects_safely(const char *given, const char *from, const char *to)
+{
+    return !scheme(from, "https://") || scheme(to, "https://") || scheme(given, "http://");
+}
+
 qsf_status hub_address(const hub_options *o, char out[HUB_PATH], qsf_error *err)
 {
     const char *from[] = { o->address, getenv("QSF_HUB"), getenv("HF_ENDPOINT"), HUB }, *given = NULL;

@@ -95,7 +95,7 @@ typedef struct download {
 static void blob_tell(const download *d, int what)
 {
     const hub_progress p = { d->b->name, d->done, d->size > 0 ? (uint64_t)d->size : 0, d->b->part,
-                             d->b->n_parts, what };
+                             d->b->n_parts, d->b->sha256, what };
     if (d->o->progress) d->o->progress(d->o->user, &p);
 }
 

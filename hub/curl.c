@@ -4,6 +4,7 @@
 
 #include "curl.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,11 +40,11 @@ static void *curl_library(char *why, size_t cap)
     return library;
 }
 
-qsf_status hub_curl(const curl_functions **out, qsf_error *err)
+static curl_functions functions;
+
+static qsf_status curl_load(qsf_error *err)
 {
-    static curl_functions functions;
     char why[200] = "";
-    *out = &functions;
     if (functions.global_init) return QSF_OK;
     void *library = curl_library(why, sizeof why);
     if (!library)
@@ -62,4 +63,16 @@ qsf_status hub_curl(const curl_functions **out, qsf_error *err)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "libcurl cannot be used: it does not begin");
     functions = found;
     return QSF_OK;
+}
+
+qsf_status hub_curl(const curl_functions **out, qsf_error *err)
+{
+    static atomic_flag loads = ATOMIC_FLAG_INIT;        /* by one thread at a time */
+    const qsf_platform *p = qsf_platform_native();
+    uint32_t never = 0;
+    *out = &functions;
+    while (atomic_flag_test_and_set(&loads)) p->wait32(p->user, &never, 0, 1000000);
+    const qsf_status st = curl_load(err);
+    atomic_flag_clear(&loads);
+    return st;
 }

@@ -10,8 +10,15 @@ typedef struct hub_progress {
     const char *name;           /* "owner/repo/model-Q4_K_M.gguf" */
     uint64_t    done, total;    /* bytes of the file; done includes an earlier run's */
     unsigned    part, n_parts;  /* of a split model, from 1 */
+    const char *sha256;         /* of the file, in hexadecimal digits; "": not known */
     enum { HUB_BEGINS, HUB_RUNS, HUB_ENDS } what;
 } hub_progress;
+
+/* The beginning of a model that may not be here yet. */
+typedef struct hub_head hub_head;
+uint64_t   hub_head_size(const hub_head *h);             /* bytes of the whole file */
+/* QSF_E_IO: it cannot be read */
+qsf_status hub_head_read(hub_head *h, uint64_t at, void *dst, size_t len);
 
 typedef struct hub_options {
     const char *address;        /* of the hub; NULL: QSF_HUB, HF_ENDPOINT, https://huggingface.co */
@@ -20,7 +27,10 @@ typedef struct hub_options {
     void      (*progress)(void *user, const hub_progress *p);      /* may be NULL, as the others */
     void      (*note)(void *user, const char *line);               /* what a person may want to know */
     bool      (*stopped)(void *user);
-    void       *user;
+    void       *user;           /* of the three above */
+    /* The memory in bytes that a model needs, from its description; 0: not known.  NULL: the size
+     * of its file says whether it fits. */
+    uint64_t  (*memory_of)(hub_head *h);
 } hub_options;
 
 /* Whether the text is the name of a model or a URL, and not a path. */

@@ -365,3 +365,24 @@ qsf_status hub_remove(const char *text, uint64_t *freed, qsf_error *err)
         return qsf_fail(err, st, "nothing of %s is cached; qsf list shows what is", text);
     return st;
 }
+
+qsf_status hub_remove_chosen(const hub_options *o, const char *text, uint64_t *freed, qsf_error *err)
+{
+    hub_options cache = *o;
+    hub_name name;
+    char folder[HUB_PATH], whole[HUB_PATH], *path;
+    cache.offline = true;
+    *freed = 0;
+    qsf_status st = hub_name_read(text, &name, err);
+    if (st) return st;
+    if ((st = hub_find(&cache, text, &path, err)) == QSF_E_NOT_FOUND)
+        return qsf_fail(err, st, "nothing of %s is cached", text);
+    if (st) return st;
+    const bool known = hub_cache_repo(name.repo, folder);       /* FOLDER/snapshots/COMMIT/FILE */
+    const char *file = known ? path + strlen(folder) + sizeof "/snapshots/" + 40 : "";
+    const bool main = !strchr(text, '@');
+    snprintf(whole, sizeof whole, "hf:%s/%s%s%s", name.repo, file, main ? "" : "@",
+             main ? "" : name.revision);
+    free(path);
+    return hub_remove(whole, freed, err);
+}

@@ -3,6 +3,7 @@
 #ifndef QSF_HUB_LIST_H
 #define QSF_HUB_LIST_H
 
+#include "hub.h"
 #include "name.h"
 
 /* A model in the cache. */
@@ -20,5 +21,8 @@ qsf_status hub_list(void (*fn)(void *user, const hub_entry *e), void *user, qsf_
  * QSF_E_NOT_FOUND   the cache has no such model
  * QSF_E_IO          one of them is being downloaded */
 qsf_status hub_remove(const char *name, uint64_t *freed, qsf_error *err);
+/* Removes one model: the one that hub_find takes from the cache by this name.  Errors as of
+ * hub_remove. */
+qsf_status hub_remove_chosen(const hub_options *o, const char *name, uint64_t *freed, qsf_error *err);
 
 #endif

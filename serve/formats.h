@@ -50,7 +50,7 @@ void format_progress_member(const front_job *j, unsigned choice, uint32_t n_done
 void format_ollama_details(const model_entry *m, serve_text *out);   /* "details":{...} */
 void format_ollama_time(const model_entry *m, serve_text *out);      /* "...", its file's modification time */
 extern const front_form form_ollama_chat, form_ollama_generate, form_ollama_embed, form_ollama_embeddings,
-                        form_ollama_show, form_ollama_pull, form_load, form_completion, form_infill,
+                        form_ollama_show, form_load, form_completion, form_infill,
                         form_embedding, form_score, form_tokenize;
 
 /* ---- formats_logprobs.c ---- */

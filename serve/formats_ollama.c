@@ -317,14 +317,5 @@ const front_form form_ollama_embed = { .rewrite = rewrite_ollama_embed, .errors 
                                        .reply = ollama_embed_none, .whole = ollama_embed_whole };
 const front_form form_ollama_embeddings = { .rewrite = rewrite_ollama_embeddings, .errors = ERRORS_OLLAMA,
                                             .reply = ollama_embed_none, .whole = ollama_embeddings_whole };
-static bool ollama_pulled(front_job *j, serve_text *out, serve_error *e)
-{
-    (void)j, (void)e;
-    text_str(out, "{\"status\":\"success\"}\n");
-    return true;
-}
-
-const front_form form_ollama_pull = { .rewrite = rewrite_ollama_model, .errors = ERRORS_OLLAMA,
-                                      .reply = ollama_pulled };
 const front_form form_ollama_show = { .rewrite = rewrite_ollama_model, .errors = ERRORS_OLLAMA,
                                       .reply = ollama_show };

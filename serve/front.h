@@ -10,6 +10,7 @@
 
 typedef struct serve_front serve_front;
 typedef struct front_job front_job;
+typedef struct front_pull front_pull;
 
 /* Bytes: the headers that a preflight may ask for; all header lines that CORS adds; all extra
  * header lines of an answer. */
@@ -130,6 +131,7 @@ struct serve_front {
     long long      started;
     front_job     *jobs;
     unsigned       n_jobs, n_waiting;        /* n_waiting: for models */
+    front_pull    *pulls;                    /* clients that wait for downloads and removals */
     uint64_t       numbers;                  /* of jobs */
     serve_text     out;                      /* what is written to a client next */
     bool           drains;
@@ -234,6 +236,12 @@ bool answers_begin(front_job *j, serve_error *e);
 /* Gives an answer the piece, or the end, that the event has; adds a stream's part of it to out. */
 void answers_go_on(front_job *j, const serve_event *ev, const char *text, serve_text *out);
 void answers_free(front_job *j);
+
+/* ---- routes_pull.c: /api/pull and /api/delete ---- */
+/* Tells clients how far downloads are, and of their ends. */
+void pulls_look(serve_front *f);
+/* The client of such a request has gone.  false: job is not one. */
+bool pulls_gone(serve_front *f, void *job);
 
 /* ---- log.c ---- */
 /* Notes for the log that this connection's request is refused, or its stream ends, with this

@@ -63,7 +63,7 @@ void front_job_first(front_job *j)
 void front_gone(void *front, void *job)
 {
     front_job *j = job;
-    (void)front;
+    if (pulls_gone(front, job)) return;
     j->conn = NULL;
     if (j->hold == HOLD_WAITS) {
         front_job_drop(j);

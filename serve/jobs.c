@@ -218,7 +218,8 @@ static void job_wait(front_job *j)
     serve_error e = { 0 };
     if (j->job.deadline_ns && j->job.deadline_ns <= serve_now())
         serve_refuse(&e, 503, "timeout", NULL, "the request timed out; %.100s %s", m->name,
-                     m->state == MODEL_LOADING ? "is still being loaded"
+                     m->download ? "is still being downloaded"
+                     : m->state == MODEL_LOADING ? "is still being loaded"
                                                 : "is waiting for another model to be unloaded");
     else if (j->hold == HOLD_NONE && m->n_waiting >= o->queue + o->slots)
         serve_refuse(&e, 429, "queue_full", NULL, "%u requests are already waiting for %.100s; try again "
@@ -308,7 +309,8 @@ void front_waiting(serve_front *f)
         if (j->hold == HOLD_WAITS) job_begin(j);
     }
     models_go_on(f->models);
-    if (f->n_waiting) event_add(f->tick, &soon);
+    pulls_look(f);
+    if (f->n_waiting || f->pulls) event_add(f->tick, &soon);
 }
 
 /* Reads a job's request.  false: *e says why not. */

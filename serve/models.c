@@ -83,22 +83,6 @@ static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_e
     return st;
 }
 
-static bool models_ending(void *list)
-{
-    model_list *l = list;
-    pthread_mutex_lock(&l->lock);
-    const bool ends = l->ends;
-    pthread_mutex_unlock(&l->lock);
-    return ends;
-}
-
-/* The file of a model that a request named. */
-static qsf_status model_fetch(model_list *l, model_entry *m, qsf_error *err)
-{
-    if (!m->named || m->fetched) return QSF_OK;
-    return l->set->hub->find(l->set->hub->user, m->named, models_ending, l, &m->fetched, err);
-}
-
 /* QSF_PENDING: it needs more room, and m->need says how much. */
 static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
@@ -110,11 +94,9 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log = models_log;
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
-    qsf_status st = model_fetch(l, m, err);
-    const char *path = m->fetched ? m->fetched : m->path;
-    if (!st) st = qsf_model_open(path, &mo, &m->model, err);
+    qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
     mo.mtp = true;
-    if (!st && m->options.draft_mtp) st = qsf_model_open(path, &mo, &m->layer, err);
+    if (!st && m->options.draft_mtp) st = qsf_model_open(m->path, &mo, &m->layer, err);
     m->options.layer = m->layer;
     if (!st) st = model_template(l, m, err);
     if (!st) st = model_sampler(l, m, err);
@@ -188,10 +170,17 @@ static void model_learn(model_entry *m)
     m->abilities = model_abilities(m);
 }
 
+/* The file of a model of the hub, or NULL, in place of the one that it had. */
+static void model_file(model_entry *m, char *path)
+{
+    free(m->fetched);
+    m->fetched = path;
+    m->path = path ? path : m->named;
+    m->missing = !path;
+}
+
 static void model_loaded(model_list *l, model_entry *m)
 {
-    if (m->fetched) m->path = m->fetched;
-    if (m->named) m->missing = !m->fetched;
     if (m->err.status == QSF_PENDING) {
         m->state = MODEL_WANTED;
         return;
@@ -201,6 +190,8 @@ static void model_loaded(model_list *l, model_entry *m)
     if (m->err.status) {
         metric_add(&m->n_failed, 1);
         fprintf(stderr, "%s: %s could not be loaded: %s\n", m->name, m->path, m->err.text);
+        struct stat file;
+        if (m->named && stat(m->path, &file)) model_file(m, NULL);     /* removed: download it again */
         return;
     }
     metric_add(&m->n_loaded, 1);
@@ -216,6 +207,8 @@ static void model_gone(model_list *l, model_entry *m)
     m->closing = false;
     m->taken = 0;
     m->info.name = m->info.chat_template = NULL;        /* they were the model's */
+    if (m->newer) model_file(m, m->newer);
+    m->newer = NULL;
     m->err = (qsf_error){ 0 };
     if (!l->set->quiet) fprintf(stderr, "%s was unloaded\n", m->name);
 }
@@ -323,11 +316,89 @@ static model_entry *models_oldest(model_list *l, bool idle)
     return old;
 }
 
+/* ---- downloads ---- */
+
+enum { MODELS_DOWNLOADED = 4 };              /* most at once */
+
+bool models_fetch(model_list *l, model_entry *m, download_kind kind, serve_error *e)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < l->n; i++) n += l->entries[i].download != NULL;
+    if (n >= MODELS_DOWNLOADED)
+        return serve_refuse(e, 429, "queue_full", "model", "%u models are being downloaded; try again later",
+                            n);
+    m->removes = kind == DOWNLOAD_REMOVE;
+    m->download = download_new(l->set->hub, kind, m->named, l->wake_fd);
+    return m->download || serve_refuse(e, 503, NULL, NULL, "out of memory for a download");
+}
+
+/* Takes over what a download has brought. */
+static void model_fetched(model_list *l, model_entry *m)
+{
+    char *path;
+    const bool removes = m->removes;
+    const qsf_status st = download_free(m->download, &path, &m->got);
+    m->download = NULL;
+    m->kept = false;
+    if (path && m->fetched && !strcmp(path, m->fetched)) free(path);
+    else if (removes && !st) model_file(m, NULL);
+    else if (st && m->state == MODEL_WANTED && !m->fetched) {
+        m->err = m->got;
+        model_loaded(l, m);
+    } else if (path && m->state != MODEL_OFF && m->state != MODEL_WANTED) {
+        free(m->newer);                      /* it has the other one open */
+        m->newer = path;
+    } else if (path) model_file(m, path);
+}
+
+static void models_fetch_wanted(model_list *l)
+{
+    for (unsigned i = 0; l->set->hub && i < l->n; i++) {
+        model_entry *m = &l->entries[i];
+        download_state now = { .over = false };
+        serve_error e = { 0 };
+        if (m->download) download_look(m->download, &now);
+        if (now.over) {
+            m->came = now;
+            model_fetched(l, m);
+        }
+        if (m->state != MODEL_WANTED || !m->named || m->fetched) continue;
+        if (m->download || models_fetch(l, m, DOWNLOAD_GET, &e)) m->kept = true;
+    }
+}
+
+static bool same_file(const model_entry *a, const model_entry *b) { return !strcmp(a->path, b->path); }
+
+bool models_busy(const model_list *l, const model_entry *m)
+{
+    for (unsigned i = 0; i < l->n; i++) {
+        const model_entry *other = &l->entries[i];
+        const bool rests = other->state == MODEL_OFF || other->state == MODEL_READY
+            || other->state == MODEL_LEAVING;
+        const bool busy = other->n_active || other->n_waiting || other->download || !other->named || !rests;
+        if (busy && same_file(m, other)) return true;
+    }
+    return false;
+}
+
+bool models_let_go(model_list *l, const model_entry *m)
+{
+    bool gone = true;
+    for (unsigned i = 0; i < l->n; i++) {
+        model_entry *other = &l->entries[i];
+        if (!same_file(m, other) || other->state == MODEL_OFF) continue;
+        gone = false;
+        if (other->state == MODEL_READY) other->closing = true;
+    }
+    return gone;
+}
+
 /* Closing models are unloaded first; then the model that has been wanted for longest is loaded. */
 void models_go_on(model_list *l)
 {
     model_entry *next = NULL, *old;
     bool closing = false;
+    models_fetch_wanted(l);
     if (l->task) return;
     for (unsigned i = 0; i < l->n; i++) {
         model_entry *m = &l->entries[i];
@@ -337,7 +408,8 @@ void models_go_on(model_list *l)
             return;
         }
         if (m->state == MODEL_WANTED && !m->n_waiting) m->state = MODEL_OFF;
-        if (m->state == MODEL_WANTED && (!next || m->wanted < next->wanted)) next = m;
+        if (m->state != MODEL_WANTED || m->download || (m->named && !m->fetched)) continue;
+        if (!next || m->wanted < next->wanted) next = m;
     }
     if (!next) return;
     if (models_fit(l, next)) loader_give(l, next, false, models_room(l));
@@ -448,9 +520,15 @@ void models_stop(model_list *l)
         pthread_join(l->thread, NULL);
         l->started = false;
     }
+    for (unsigned i = 0; i < l->n; i++) if (l->entries[i].download) download_stop(l->entries[i].download);
     for (unsigned i = 0; i < l->n; i++) {
-        serve_engine_free(l->entries[i].engine);
-        l->entries[i].engine = NULL;
+        model_entry *m = &l->entries[i];
+        serve_engine_free(m->engine);
+        m->engine = NULL;
+        char *path = NULL;
+        if (m->download) download_free(m->download, &path, &m->got);
+        free(path);
+        m->download = NULL;
     }
 }
 
@@ -464,6 +542,7 @@ void models_free(model_list *l)
         free(l->entries[i].found);
         free(l->entries[i].named);
         free(l->entries[i].fetched);
+        free(l->entries[i].newer);
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);

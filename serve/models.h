@@ -6,6 +6,7 @@
 #ifndef QSF_SERVE_MODELS_H
 #define QSF_SERVE_MODELS_H
 
+#include "downloads.h"
 #include "grammars.h"
 #include "serve.h"
 
@@ -28,6 +29,12 @@ typedef struct model_entry {
     char          *found;                    /* holds names and path; NULL: not of the folder */
     char          *named;                    /* holds the name, which a request had; NULL: not of the hub */
     char          *fetched;                  /* its file; NULL: it was not looked for yet, or in vain */
+    char          *newer;                    /* replaces fetched when it is unloaded; NULL: nothing does */
+    model_download *download;                /* under way; NULL: none */
+    bool           removes;                  /* the download is a removal */
+    bool           kept;                     /* the download is for a request, and does not end with it */
+    download_state came;                     /* of the last download, at its end; its error: */
+    qsf_error      got;
     bool           seen, missing;            /* seen: in the last scan; missing: its file is gone, or
                                               * another one took its name */
     serve_engine_options options;
@@ -99,6 +106,12 @@ uint32_t     models_adapter_number(model_list *l);
 bool         models_add_adapter(model_entry *m, serve_adapter *a);
 /* An adapter is not for new requests any more.  It stays for those that have it. */
 void         models_drop_adapter(model_list *l, model_entry *m, serve_adapter *a);
+/* Begins to download or remove the file of a model of the hub.  false: *e says why not. */
+bool         models_fetch(model_list *l, model_entry *m, download_kind kind, serve_error *e);
+/* Whether the model, or another one that has the same file, is in use, asked for or downloaded. */
+bool         models_busy(const model_list *l, const model_entry *m);
+/* Unloads all models that have this one's file.  Returns whether that is done. */
+bool         models_let_go(model_list *l, const model_entry *m);
 /* Gives the loader something to do, if it is idle and there is something. */
 void         models_go_on(model_list *l);
 

@@ -17,7 +17,8 @@ enum {
     REWRITE_TOKENS = 4,             /* include the answer's token ids */
     REWRITE_COUNT = 8,              /* vLLM's /tokenize: include the number of tokens */
     REWRITE_PIECES = 16,            /* tokens with their texts */
-    REWRITE_LIST = 32               /* the prompts came as a list, so the answer is a list */
+    REWRITE_LIST = 32,              /* the prompts came as a list, so the answer is a list */
+    REWRITE_WHOLE = 64              /* Ollama's "stream": false, where it is true by default */
 };
 
 typedef struct serve_rewritten {

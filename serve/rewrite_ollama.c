@@ -389,9 +389,10 @@ bool rewrite_ollama_model(const char *text, size_t len, serve_rewritten *out, se
 {
     yyjson_doc *doc;
     yyjson_val *root = rewrite_begin(text, len, &doc, out, e);
-    bool ok = root && model_write(&out->json, root, e);
+    bool stream = true;
+    bool ok = root && model_write(&out->json, root, e) && rewrite_flag(root, "stream", true, &stream, e);
     out->api = API_TOKENIZE;
-    out->asks = REWRITE_LOAD;
+    out->asks = REWRITE_LOAD | (stream ? 0 : REWRITE_WHOLE);
     if (ok && out->json.len == 1) ok = request_missing(e, "model");
     if (ok) rewrite_text(&out->json, "content", "");
     return rewrite_end(doc, out, ok, e);

@@ -49,13 +49,6 @@ static void route_kept(const route_call *call)
 
 static void route_page(const route_call *call) { page_reply(call->c, &call->r->head, call->page); }
 
-/* With models of the hub the answer comes when the model is downloaded and loaded. */
-static void route_pull(const route_call *call)
-{
-    if (call->f->set->hub) route_ask(call);
-    else route_ollama_pull(call);
-}
-
 #define GET(path, answer) { "GET", path, false, false, answer, 0, NULL }
 #define OPEN(path, answer) { "GET", path, true, false, answer, 0, NULL }
 #define POST(path, api) { "POST", path, false, false, route_ask, api, NULL }
@@ -95,11 +88,11 @@ static const route routes[] = {
     FORM("/api/show", API_TOKENIZE, form_ollama_show),
     GET("/api/tags", route_ollama_tags), GET("/api/ps", route_ollama_ps),
     OPEN("/api/version", route_ollama_version),
-    { "POST", "/api/pull", false, false, route_pull, API_TOKENIZE, &form_ollama_pull },
+    { "POST", "/api/pull", false, false, route_pull, 0, NULL },
     { "POST", "/api/push", false, false, route_ollama_none, 0, NULL },
     { "POST", "/api/create", false, false, route_ollama_none, 0, NULL },
     { "POST", "/api/copy", false, false, route_ollama_none, 0, NULL },
-    { "DELETE", "/api/delete", false, false, route_ollama_none, 0, NULL },
+    { "DELETE", "/api/delete", false, false, route_delete, 0, NULL },
     { "POST", "/api/blobs", false, true, route_ollama_none, 0, NULL },
 };
 #undef FORM

@@ -43,8 +43,14 @@ void route_ollama_running(const route_call *call);
 void route_ollama_version(const route_call *call);
 void route_ollama_tags(const route_call *call);
 void route_ollama_ps(const route_call *call);
-void route_ollama_pull(const route_call *call);
+/* The model that a body names; NULL: *e says why not.  name[cap]: as in the body; asks: its
+ * REWRITE_ bits. */
+model_entry *route_model(const route_call *call, char *name, size_t cap, unsigned *asks, serve_error *e);
 void route_unload(const route_call *call);
 void route_ollama_none(const route_call *call);
+
+/* ---- routes_pull.c: downloads and removals ---- */
+void route_pull(const route_call *call);
+void route_delete(const route_call *call);
 
 #endif

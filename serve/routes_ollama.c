@@ -90,8 +90,7 @@ void route_ollama_ps(const route_call *call)
     route_reply(call);
 }
 
-/* The model that a body names; NULL: *e says why not.  name[cap]: as in the body. */
-static model_entry *model_asked(const route_call *call, char *name, size_t cap, serve_error *e)
+model_entry *route_model(const route_call *call, char *name, size_t cap, unsigned *asks, serve_error *e)
 {
     serve_front *f = call->f;
     serve_rewritten body = { 0 };
@@ -103,26 +102,10 @@ static model_entry *model_asked(const route_call *call, char *name, size_t cap, 
         snprintf(name, cap, "%s", r.model);
         m = models_find(f->models, r.model, false, &adapter, e);
     }
+    *asks = body.asks;
     serve_request_free(&r);
     text_free(&body.json);
     return m;
-}
-
-/* A served model needs no download; others cannot be downloaded. */
-void route_ollama_pull(const route_call *call)
-{
-    serve_error e = { 0 };
-    char name[SERVE_NAME] = "";
-    if (!model_asked(call, name, sizeof name, &e) && *name) {
-        e = (serve_error){ 0 };
-        serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
-                     "does not download models: start qsf-serve with the model's file, or with "
-                     "--models-by-name", name);
-    }
-    text_clear(&call->f->out);
-    text_str(&call->f->out, "{\"status\":\"success\"}\n");
-    if (e.status) route_refuse(call, &e);
-    else route_reply(call);
 }
 
 void route_unload(const route_call *call)
@@ -130,7 +113,8 @@ void route_unload(const route_call *call)
     static const char done[] = "{\"success\":true}";
     serve_error e = { 0 };
     char name[SERVE_NAME];
-    model_entry *m = model_asked(call, name, sizeof name, &e);
+    unsigned asks;
+    model_entry *m = route_model(call, name, sizeof name, &asks, &e);
     if (!m) {
         route_refuse(call, &e);
         return;

@@ -41,14 +41,25 @@ typedef struct serve_lora_file {
     unsigned model;
 } serve_lora_file;
 
-/* Models that requests name and that are downloaded then. */
+/* What a download asks and tells on its way. */
+typedef struct serve_hub_watch {
+    bool (*stopped)(void *user);             /* true: it ends soon */
+    /* Bytes of a file that are here; sha256: in hexadecimal digits, "" if the hub has no sum. */
+    void (*came)(void *user, const char *sha256, uint64_t done, uint64_t total);
+    void  *user;
+} serve_hub_watch;
+
+/* Models that requests name and that are downloaded then.  The last two functions are called from
+ * several threads. */
 typedef struct serve_hub {
     /* Whether a request's text can be the name of such a model. */
     bool       (*named)(const char *text);
-    /* The path of the model with this name, downloaded if it is not there; called by the loader's
-     * thread, which has it end soon when stopped(list) is true.  The caller frees *path. */
-    qsf_status (*find)(const void *user, const char *name, bool (*stopped)(void *list), void *list,
-                       char **path, qsf_error *err);
+    /* The path of the model with this name, downloaded if it is not there.  The caller frees
+     * *path. */
+    qsf_status (*find)(const void *user, const char *name, const serve_hub_watch *w, char **path,
+                       qsf_error *err);
+    /* Removes the model's file from the cache.  QSF_E_NOT_FOUND: it is not there */
+    qsf_status (*remove)(const void *user, const char *name, qsf_error *err);
     const void *user;
 } serve_hub;
 

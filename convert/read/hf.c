@@ -164,12 +164,27 @@ static qsf_status hf_read_config(const char *dir, input *in, hf_config *cfg, qsf
     return st;
 }
 
-/* The directory's own name. */
+/* The last name of dir[0..*end), which *end is moved to the end of. */
+static size_t hf_last_name(const char *dir, size_t *end)
+{
+    while (*end && (dir[*end - 1] == '/' || dir[*end - 1] == '\\')) --*end;
+    size_t at = *end;
+    while (at && dir[at - 1] != '/' && dir[at - 1] != '\\') at--;
+    return at;
+}
+
+/* The directory's own name; in Hugging Face's cache (models--OWNER--REPO/snapshots/COMMIT) the
+ * repository's. */
 static void hf_name(const char *dir, qsf_hparams *hp)
 {
-    size_t end = strlen(dir), at;
-    while (end && (dir[end - 1] == '/' || dir[end - 1] == '\\')) end--;
-    for (at = end; at && dir[at - 1] != '/' && dir[at - 1] != '\\'; ) at--;
+    static const char snapshots[] = "snapshots", models[] = "models--";
+    size_t end = strlen(dir), at = hf_last_name(dir, &end), up = at, above = hf_last_name(dir, &up);
+    if (up - above == sizeof snapshots - 1 && !memcmp(dir + above, snapshots, up - above)) {
+        size_t to = above, from = hf_last_name(dir, &to);
+        const bool repo = to - from >= sizeof models && !memcmp(dir + from, models, sizeof models - 1);
+        for (size_t i = from + sizeof models - 1; repo && i + 2 < to; i++)
+            if (dir[i] == '-' && dir[i + 1] == '-') at = i + 2, end = to;
+    }
     qsf_format(hp->name, sizeof hp->name, "%.*s", (int)QSF_MIN(end - at, sizeof hp->name - 1), dir + at);
 }
 

@@ -79,7 +79,7 @@ class Foreign(unittest.TestCase):
     def test_other_converters_options(self):
         report, _, _ = converted("outtype", "--outtype", "q8_0")
         self.assertEqual(report["quant_type"], "8bit")
-        for args, says in ((("--outfile", "x"), "second argument"), (("-hf", "a/b"), "download the file"),
+        for args, says in ((("--outfile", "x"), "second argument"), (("--remote",), "-hf OWNER/REPO"),
                            (("--tensor-type", "a=b"), "--tensor PATTERN=TYPE")):
             r = convert(*args, FOLDER / "llama.gguf", FOLDER / "x.qsf")
             self.assertEqual(r.returncode, 2)

@@ -146,6 +146,7 @@ BLOCKS = {
                                                       after="free(out);\n}\n"),
     ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
     ("docs/hub.md", "qsf-run -hf OWNER/REPO"): Tried("tests/hub/hub_test.py", "-hf", "@refs/pr/1"),
+    ("docs/hub.md", "qsf-convert -hf"): Tried("tests/hub/hub_test.py", "self.NAME", "owner/tiny-GGUF:Q2_K"),
     ("docs/hub.md", "qsf list"): Tried("tests/hub/hub_test.py", '"list"', '"show"', '"pull"', '"rm"'),
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
     ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli/cli_lora_test.py", "--lora"),

@@ -6,69 +6,12 @@ SPDX-License-Identifier: MIT
 
 Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
 """
-import contextlib, ctypes, json, os, pathlib, pty, re, resource, signal, subprocess, sys, tempfile
-import threading, unittest, unittest.mock
-import urllib.request
+import contextlib, os, pathlib, pty, re, resource, signal, subprocess, sys, threading, unittest, unittest.mock
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "cli"), str(TESTS / "tools")]
-from cli_case import MODEL, QSF_RUN
+import hub_case, make_hf_tiny
+from hub_case import MODEL, QSF_RUN, REPOS, SMALL, TEXT, Case
 from hub_server import COMMITS, TOKEN, HubServer, sha256
 from split_gguf import in_two_parts
-
-SMALL = pathlib.Path(MODEL).read_bytes()
-TEXT = b"# a model\n"
-# What follows a GGUF file's data is not read: files of other sizes, and sums.
-REPOS = {
-    "owner/tiny-GGUF": {"README.md": TEXT, "tiny-F16.gguf": SMALL + b"F" * 64000,
-                        "tiny-Q4_K_M.gguf": SMALL + b"4" * 32, "sub folder/tiny-Q2_K.gguf": SMALL,
-                        "mmproj-Q4_K_M.gguf": TEXT},
-    "private/tiny": {"tiny-q8_0.gguf": SMALL},
-    "gated/tiny": {"tiny-q8_0.gguf": SMALL},
-    "owner/weights": {"model.safetensors": TEXT},
-}
-
-
-def has_libcurl():
-    for name in ("libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib"):
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            pass
-    return None
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        work = tempfile.TemporaryDirectory()
-        self.addCleanup(work.cleanup)
-        self.home = pathlib.Path(work.name)
-        self.hub = self.home / "hub"
-
-    def env(self, server, **more):
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QSF_", "HF_", "XDG_", "HUGGING"))
-                and not k.lower().endswith("_proxy")}
-        return {**kept, "HF_HOME": str(self.home), "HF_ENDPOINT": getattr(server, "url", server),
-                "QSF_THREADS": "1", **more}
-
-    def run_model(self, server, *args, **env):
-        return subprocess.run([QSF_RUN, *map(str, args), "-n", "2", "--raw", "--json", "-p", "Hi"],
-                              capture_output=True, env=self.env(server, **env), timeout=120)
-
-    def good(self, server, *args, **env):
-        r = self.run_model(server, *args, **env)
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertTrue(r.stdout)
-        return r.stderr.decode()
-
-    def bad(self, server, *args, code=5, **env):
-        r = self.run_model(server, *args, **env)
-        self.assertEqual(r.returncode, code, r.stderr)
-        self.assertNotIn(TOKEN.encode(), r.stderr)
-        return r.stderr.decode()
-
-    def snapshot(self, repo, path, revision="main"):
-        return self.hub / f"models--{repo.replace('/', '--')}" / "snapshots" / COMMITS[revision] / path
 
 
 class Names(Case):
@@ -122,6 +65,16 @@ class Choice(Case):
         with HubServer({"owner/big": repo}) as server:
             self.good(server, "-hf", "owner/big", "--ram-budget", "40")
             self.assertTrue(self.snapshot("owner/big", "a-Q3_K_S.gguf").is_file())
+
+    def test_the_description_says_what_fits(self):
+        """The model needs 3.8 MB, whatever follows its data in the file."""
+        for rest, budget, taken in ((38_000_000, 40, "a-Q4_K_M.gguf"), (1_500_000, 3, "a-Q3_K_S.gguf")):
+            repo = f"owner/{taken[2:6]}"
+            files = {"a-Q4_K_M.gguf": SMALL + b"4" * rest, "a-Q3_K_S.gguf": SMALL}
+            with HubServer({repo: files}) as server:
+                said = self.run_model(server, "-hf", repo, "--ram-budget", budget).stderr.decode()
+                self.assertTrue(self.snapshot(repo, taken).is_file(), said)
+                self.assertEqual(sum(a["method"] == "GET" for a in server.of("files")), 2)
 
     def test_the_parts_of_a_split_model_are_downloaded(self):
         parts = [self.home / f"a-q8_0-0000{n}-of-00002.gguf" for n in (1, 2)]
@@ -456,6 +409,74 @@ class Cache(Case):
             self.assertEqual([p.name for p in self.hub.iterdir()], [".locks"])
 
 
+class Folders(Case):
+    """qsf-convert and repositories as they were trained."""
+    NAME = "owner/shards"
+
+    def setUp(self):
+        super().setUp()
+        make_hf_tiny.write(self.home, "shards", next(c.files for n, c in make_hf_tiny.good_cases()
+                                                     if n == "llama-bias-shards"))
+        self.folder = self.home / "shards"
+        needed = {p.relative_to(self.folder).as_posix(): p.read_bytes() for p in self.folder.rglob("*")
+                  if p.is_file()}
+        others = "README.md", "consolidated.safetensors", "pytorch_model.bin", "onnx/model.json", "vocab.json"
+        self.repos = {**REPOS, self.NAME: {**dict.fromkeys(others, TEXT), **needed}}
+        self.needed = sorted(needed)
+
+    def convert(self, server, *args, code=0):
+        out = self.home / "out.qsf"
+        r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf-convert"), *args, out, "-t", "1"],
+                           capture_output=True, env=self.env(server), timeout=120)
+        hub_case.needs_directories(r.stderr)
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r.stderr.decode() if code else out.read_bytes()
+
+    def test_a_folder_comes_by_several_connections_and_converts_alike(self):
+        here, two = [], threading.Event()
+
+        def spoil(request, where):
+            if where == "files":
+                here.append(request.path)
+                if len(here) == 2:
+                    two.set()
+                two.wait()
+            return False
+        alike = self.convert("", self.folder)
+        with HubServer(self.repos, spoil) as server:
+            self.assertEqual(self.convert(server, "-hf", self.NAME), alike)
+            snapshot = self.snapshot(self.NAME, "")
+            self.assertEqual(sorted(p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*")
+                                    if p.is_file()), self.needed)
+            before = len(server.of("files"))
+            self.assertEqual(self.convert(server, f"hf:{self.NAME}"), alike)
+            self.assertEqual(len(server.of("files")), before)
+        self.assertEqual(self.convert(server, f"hf:{self.NAME}"), alike)
+        self.assertEqual(self.convert(server, "-hf", self.NAME, "--offline"), alike)
+        next(snapshot.glob("*.safetensors")).unlink()
+        self.assertIn("not in the cache", self.convert(server, "-hf", self.NAME, "--offline", code=5))
+
+    def test_damaged_folders_are_refused(self):
+        with HubServer(self.repos, sent=lambda data: data[:-1] + b"?") as server:
+            self.assertIn("SHA-256", self.convert(server, "-hf", self.NAME, code=3))
+        del self.repos[self.NAME][[n for n in self.needed if n.endswith(".safetensors")][0]]
+        with HubServer(self.repos) as server:
+            self.assertRegex(self.convert(server, "-hf", self.NAME, code=5),
+                             "index.json of owner/shards names .*safetensors, which is not there")
+
+    def test_a_gguf_file_by_name(self):
+        with HubServer(REPOS) as server:
+            self.assertEqual(self.convert(server, "-hf", "owner/tiny-GGUF:Q2_K"), self.convert("", MODEL))
+            self.assertIn("no GGUF", self.convert(server, "-hf", "owner/weights", code=5))
+
+    def test_the_list_is_the_converters(self):
+        def names(path, array):
+            text = (hub_case.TESTS.parent / path).read_text()
+            return set(re.findall(r'"([^"]+)"', re.search(array + r"\[\] = \{(.*?)\};", text, re.S)[1]))
+        reads, got = names("convert/read/hf.c", "hf_texts"), names("hub/folder.c", "folder_texts")
+        self.assertEqual({n for n in reads if ".index." not in n}, got)
+
+
 class Programs(Case):
     """The other programs that take a model."""
 
@@ -468,68 +489,6 @@ class Programs(Case):
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(r.stdout, r"tiny-Q4_K_M.gguf[^$]*tiny-Q2_K.gguf")
 
-    @contextlib.contextmanager
-    def serving(self, hub, *args):
-        """The address of qsf-serve with these arguments."""
-        serve = pathlib.Path(QSF_RUN).with_name("qsf-serve")
-        if not serve.exists():
-            self.skipTest("this build has no server")
-        r = subprocess.Popen([serve, *args, "--port", "0"], stderr=subprocess.PIPE, text=True,
-                             env=self.env(hub))
-        try:
-            said = ""
-            while "http://" not in said:
-                line = r.stderr.readline()
-                self.assertTrue(line, said)
-                said += line if "downloading" not in line else ""
-            yield re.search(r"http://[\d.]+:\d+", said)[0]
-        finally:
-            r.terminate()
-            r.communicate()
-
-    def names(self, url):
-        with urllib.request.urlopen(f"{url}/v1/models") as answer:
-            return [m["id"] for m in json.load(answer)["data"]]
-
-    def ask(self, url, model, path="/v1/completions", member="model"):
-        body = json.dumps({"model": model, "prompt": "Hi", "max_tokens": 2}).encode()
-        try:
-            with urllib.request.urlopen(url + path, body) as answer:
-                return answer.status, json.load(answer)[member]
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.load(error)["error"]["message"]
-
-    def test_serve(self):
-        with HubServer(REPOS) as hub, self.serving(hub, "-hf", "owner/tiny-GGUF", "-m",
-                                                   "small=hf:owner/tiny-GGUF:Q2_K", "-t", "1") as url:
-            self.assertEqual(self.names(url), ["small", "tiny-Q4_K_M"])
-            self.assertEqual(self.ask(url, "owner/tiny-GGUF:F16")[0], 404)
-            self.assertEqual(len(hub.of("files")), 2)
-
-    def test_requests_may_name_models(self):
-        with HubServer(REPOS) as hub, self.serving(hub, MODEL, "--models-by-name", "-t", "1") as url:
-            name = "owner/tiny-GGUF:Q2_K"
-            self.assertEqual(self.ask(url, name), (200, name))
-            self.assertEqual(self.names(url), [pathlib.Path(MODEL).stem, name])
-            self.assertEqual(self.ask(url, name), (200, name))
-            self.assertEqual(len(hub.of("files")), 1)
-            pull = "owner/tiny-GGUF:F16", "/api/pull", "status"
-            self.assertEqual(self.ask(url, *pull), (200, "success"))
-            self.assertTrue(self.snapshot("owner/tiny-GGUF", "tiny-F16.gguf").is_file())
-            for name, status, words in (("owner/tiny-GGUF:Q5_K_M", 404, "has no model in Q5_K_M; it has"),
-                                        ("gated/tiny", 500, "accept its conditions"),
-                                        ("owner/../x", 404, "unknown model"), ("none", 404, "unknown model"),
-                                        (f"{hub.url}/owner/tiny-GGUF", 404, "unknown model")):
-                for _ in range(2):
-                    found, message = self.ask(url, name)
-                    self.assertEqual(found, status, message)
-                    self.assertIn(words, message)
-            self.assertEqual(len(self.names(url)), 3)
-
 
 if __name__ == "__main__":
-    if not has_libcurl():
-        print("libcurl is not installed")
-        sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
-    unittest.main(verbosity=0)
+    hub_case.main()

@@ -1,6 +1,7 @@
 /* Names of models and the choice among a repository's files, by the cases that
  * js/test/hub.node.test.js has, too.
  * SPDX-License-Identifier: MIT */
+#include "address.h"
 #include "name.h"
 #include "test.h"
 #include "text/json.h"
@@ -117,6 +118,16 @@ TEST(a_repositorys_models_and_the_order_of_trying)
     for EACH(c, cases_of("repositories")) check_repository(c);
 }
 
+TEST(redirections_keep_https)
+{
+    const char *tls = "https://hub", *plain = "http://hub", *other = "HTTP://files/a", *safe = "HTTPS://files/a";
+    CHECK(hub_redirects_safely(tls, tls, safe));
+    CHECK(!hub_redirects_safely(tls, tls, other));
+    CHECK(!hub_redirects_safely(tls, safe, plain));
+    CHECK(hub_redirects_safely(plain, plain, other));
+    CHECK(hub_redirects_safely(plain, safe, other));
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -124,6 +135,7 @@ int main(int argc, char **argv)
     RUN(names_stay_within_their_folder);
     RUN(labels_are_the_last_quantisation_of_a_path);
     RUN(a_repositorys_models_and_the_order_of_trying);
+    RUN(redirections_keep_https);
     qsf_json_drop(&cases);
     return test_end();
 }
