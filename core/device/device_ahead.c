@@ -62,21 +62,28 @@ void qsf_device_ahead_note(device_executor *e, const uint32_t *place)
 static const qsf_choice *choice_of(const qsf_context *c, uint32_t seq)
 {
     for (uint32_t i = 0; i < c->now.n_choices; i++)
-        if (c->now.choices[i].seq == seq) return &c->now.choices[i];
+        if (c->choices[i].seq == seq) return &c->choices[i];
     return NULL;
 }
 
-/* The rules of all rows; draw: which of the random numbers. */
-static qsf_status write_rules(device_executor *e, int draw, qsf_error *err)
+/* The rules of all rows, for the batch under way or for the next one.  That has one more of the
+ * last tokens, which only the device knows: the row's own. */
+static qsf_status write_rules(device_executor *e, bool next, qsf_error *err)
 {
     qsf_wgsl_rule rules[QSF_DEVICE_KEPT_ROWS];
     const qsf_batch *batch = &e->c->batch;
-    for (uint32_t r = 0; r < batch->n; r++) {
+    qsf_status st = QSF_OK;
+    for (uint32_t r = 0; r < batch->n && !st; r++) {
         const qsf_choice *x = choice_of(e->c, batch->rows[r].seq);
-        rules[r] = (qsf_wgsl_rule){ .repeat = 1, .top_k = x->top_k, .scale = x->scale, .top_p = x->top_p,
-                                    .min_p = x->min_p, .draw = x->draw[draw], .put_at = UINT32_MAX };
+        const bool newest = next && x->window;
+        rules[r] = (qsf_wgsl_rule){ .last_at = r * QSF_CHOICE_LAST, .newest = newest,
+                                    .n_last = QSF_MIN(x->n_last, x->window - newest), .repeat = x->repeat,
+                                    .frequency = x->frequency, .presence = x->presence, .top_k = x->top_k,
+                                    .scale = x->scale, .top_p = x->top_p, .min_p = x->min_p,
+                                    .draw = x->draw[next] };
+        st = qsf_device_candidates_last(&e->candidates, &e->b, r, x->last, rules[r].n_last, err);
     }
-    return qsf_device_candidates_rules(&e->candidates, &e->b, rules, batch->n, err);
+    return st ? st : qsf_device_candidates_rules(&e->candidates, &e->b, rules, batch->n, err);
 }
 
 /* Whether each row is the last one of a sequence of its own, whose next token will be chosen by
@@ -98,7 +105,7 @@ qsf_status qsf_device_ahead_choose(device_executor *e, bool *choose, qsf_error *
 {
     *choose = batch_goes_on(e);
     e->ahead.again = *choose;
-    return *choose ? write_rules(e, 0, err) : QSF_OK;
+    return *choose ? write_rules(e, false, err) : QSF_OK;
 }
 
 /* ---- the next batch ---- */
@@ -143,7 +150,7 @@ qsf_status qsf_device_ahead_submit(device_executor *e, qsf_error *err)
     const size_t first = QSF_MIN(e->n_list, FIRST);
     qsf_status st = d->copy(d->user, a->logits, 0, logits, 0, bytes, err);
     if (!st) st = next_places(e, err);
-    if (!st) st = write_rules(e, 1, err);
+    if (!st) st = write_rules(e, true, err);
     if (!st) st = d->submit(d->user, e->list, first, err);
     if (!st) st = d->submit(d->user, e->list + first, e->n_list - first, err);
     a->kept = a->flies = !st;

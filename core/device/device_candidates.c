@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device_candidates.h"
 
-enum { KEPT = QSF_DEVICE_KEPT, RULE_LAST = 16 /* bytes of a buffer that no rule writes to */ };
+enum { KEPT = QSF_DEVICE_KEPT };
 
 /* ---- buffers ---- */
 
@@ -16,6 +16,7 @@ static uint64_t sums_bytes(const qsf_device_logit_rows *l)
     return (uint64_t)l->rows * qsf_wgsl_candidates_groups(KEPT, l->n_vocab) * 16;
 }
 static uint64_t rules_bytes(uint32_t rows) { return (uint64_t)rows * sizeof(qsf_wgsl_rule); }
+static uint64_t last_bytes(uint32_t rows) { return (uint64_t)rows * QSF_CHOICE_LAST * sizeof(int32_t); }
 static uint64_t records_bytes(uint32_t rows) { return (uint64_t)rows * qsf_wgsl_record_words(KEPT) * 4; }
 
 static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers *b,
@@ -28,7 +29,7 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
     if (!st) st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
     if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
     if (!st && c->chooses) st = qsf_device_buffer_new(b, rules_bytes(l->rows), &c->rules, err);
-    if (!st && c->chooses) st = qsf_device_buffer_new(b, RULE_LAST, &c->last, err);
+    if (!st && c->chooses) st = qsf_device_buffer_new(b, last_bytes(l->rows), &c->last, err);
     if (st) return st;
     c->words = qsf_alloc(b->platform, records_bytes(l->rows), "candidates", err);
     c->found = qsf_alloc_array(b->platform, l->rows, sizeof *c->found, "candidates", err);
@@ -42,7 +43,7 @@ static uint32_t choice_ranges(const qsf_device_candidates *c, const qsf_device_b
 {
     to[0] = (qsf_device_range){ c->rules, 0, rules_bytes(rows) };
     to[1] = (qsf_device_range){ b->of[QSF_DEVICE_IDS], 0, b->bytes[QSF_DEVICE_IDS] };
-    to[2] = (qsf_device_range){ c->last, 0, RULE_LAST };
+    to[2] = (qsf_device_range){ c->last, 0, last_bytes(rows) };
     return 3;
 }
 
@@ -106,6 +107,13 @@ qsf_status qsf_device_candidates_rules(qsf_device_candidates *c, const qsf_devic
 {
     assert(n <= c->rows);
     return b->d->write(b->d->user, c->rules, 0, rules, (size_t)rules_bytes(n), err);
+}
+
+qsf_status qsf_device_candidates_last(const qsf_device_candidates *c, const qsf_device_buffers *b,
+                                      uint32_t row, const int32_t *last, uint32_t n, qsf_error *err)
+{
+    assert(row < c->rows && n <= QSF_CHOICE_LAST);
+    return n ? b->d->write(b->d->user, c->last, last_bytes(row), last, n * sizeof *last, err) : QSF_OK;
 }
 
 qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,

@@ -38,6 +38,9 @@ qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buff
 /* How the tokens of the first n rows are chosen. */
 qsf_status qsf_device_candidates_rules(qsf_device_candidates *c, const qsf_device_buffers *b,
                                        const qsf_wgsl_rule *rules, uint32_t n, qsf_error *err);
+/* The last tokens of a row: its rule's last_at is row * QSF_CHOICE_LAST. */
+qsf_status qsf_device_candidates_last(const qsf_device_candidates *c, const qsf_device_buffers *b,
+                                      uint32_t row, const int32_t *last, uint32_t n, qsf_error *err);
 /* Appends the dispatches for the first n rows. */
 qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffers *b, uint32_t n,
                                       bool choose, qsf_device_dispatch *list, size_t *len, qsf_error *err);

@@ -6,7 +6,7 @@
 
 #include "qsf.h"
 
-enum { QSF_CANDIDATES_MOST = 128, QSF_CHOICES_MOST = 32 };
+enum { QSF_CANDIDATES_MOST = 128, QSF_CHOICES_MOST = 32, QSF_CHOICE_LAST = 128 };
 
 /* The n largest logits of n_vocab, largest first, of equal ones the lower token; all of them are
  * finite.  log_sum: the natural logarithm of the sum of the exponentials of all logits. */
@@ -26,6 +26,9 @@ typedef struct qsf_choice {
     float    scale;             /* 1 / temperature; 0: the largest logit */
     float    top_p, min_p;
     float    draw[2];           /* random, in [0, 1): for this token, and for the next one */
+    float    repeat, frequency, presence;       /* penalties of the last tokens; 1, 0, 0: none */
+    uint32_t window, n_last;    /* how many of them count, at most, and are there */
+    int32_t  last[QSF_CHOICE_LAST];             /* [n_last] */
 } qsf_choice;
 
 #endif

@@ -29,8 +29,7 @@ typedef struct qsf_batch_state {
 #if !defined(QSF_NO_CANDIDATES)
     bool     few;                    /* candidates are enough for most rows that ask */
     const qsf_candidates *candidates;   /* of these rows; NULL: rows[QSF_ROWS_LOGITS] has their logits */
-    uint32_t   n_choices;            /* of the next tokens of its sequences, if they are known */
-    qsf_choice choices[QSF_CHOICES_MOST];
+    uint32_t n_choices;              /* of the next tokens of its sequences, if they are known */
 #endif
 } qsf_batch_state;
 
@@ -81,6 +80,9 @@ struct qsf_context {
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;
+#if !defined(QSF_NO_CANDIDATES)
+    qsf_choice     choices[QSF_CHOICES_MOST];   /* [now.n_choices] */
+#endif
 };
 
 /* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */

@@ -231,12 +231,11 @@ static qsf_status candidates_out(qsf_context *c)
 
 void qsf_choice_tell(qsf_context *c, const qsf_choice *x)
 {
-    qsf_batch_state *b = &c->now;
-    uint32_t i = 0;
-    while (i < b->n_choices && b->choices[i].seq != x->seq) i++;
+    uint32_t i = 0, *n = &c->now.n_choices;
+    while (i < *n && c->choices[i].seq != x->seq) i++;
     if (i == QSF_CHOICES_MOST) return;
-    b->choices[i] = *x;
-    b->n_choices += i == b->n_choices;
+    c->choices[i] = *x;
+    *n += i == *n;
 }
 
 /* The logits of a row that has candidates. */

@@ -63,17 +63,35 @@ bool qsf_sampler_takes_candidates(const qsf_sampler *s)
     return few_suffice(s) && (qsf_sampler_greedy(s) || few || s->o.min_p > 0);
 }
 
+/* Begins the choice.  false: penalties consider more tokens than it has room for. */
+static bool choice_penalties(const qsf_sampler *s, qsf_choice *out)
+{
+    const qsf_sampler_options *o = &s->o;
+    *out = (qsf_choice){ .top_p = 1, .repeat = 1 };
+    if (!qsf_sampler_penalizes(o)) return true;
+    if (o->repeat_last_n > QSF_CHOICE_LAST) return false;
+    out->repeat = o->repeat_penalty;
+    out->frequency = o->frequency_penalty;
+    out->presence = o->presence_penalty;
+    out->window = o->repeat_last_n;
+    out->n_last = qsf_sampler_n_last(s);
+    for (uint32_t i = 0; i < out->n_last; i++) out->last[i] = qsf_sampler_last(s, i);
+    return true;
+}
+
 bool qsf_sampler_choice(const qsf_sampler *s, qsf_choice *out)
 {
     const qsf_sampler_options *o = &s->o;
     qsf_sampler later = *s;             /* its random numbers alone */
-    if (!few_suffice(s) || s->n_biases || qsf_sampler_penalizes(o)) return false;
-    *out = (qsf_choice){ .top_k = 1, .top_p = 1 };
+    if (!few_suffice(s) || s->n_biases || !choice_penalties(s, out)) return false;
+    out->top_k = 1;
     if (qsf_sampler_greedy(s)) return true;
     if (!o->top_k || o->top_k > QSF_CANDIDATES_MOST || o->typical_p < 1) return false;
     if (o->xtc_probability > 0 || o->dynatemp_range > 0) return false;
-    *out = (qsf_choice){ .top_k = o->top_k, .scale = QSF_MIN(1 / o->temperature, FLT_MAX),
-                         .top_p = o->top_p, .min_p = o->min_p };
+    out->top_k = o->top_k;
+    out->scale = QSF_MIN(1 / o->temperature, FLT_MAX);
+    out->top_p = o->top_p;
+    out->min_p = o->min_p;
     for (int i = 0; i < 2; i++) out->draw[i] = (float)qsf_sampler_random(&later);
     return true;
 }
@@ -92,12 +110,11 @@ static bool few_bias(const qsf_sampler *s, few_logits *f)
 static void few_penalize(const qsf_sampler *s, few_logits *f)
 {
     const qsf_sampler_options *o = &s->o;
-    const uint32_t n = QSF_MIN(s->n_last, o->repeat_last_n);
+    const uint32_t n = qsf_sampler_n_last(s);
     float count[QSF_CANDIDATES_MOST] = { 0 };
     if (!qsf_sampler_penalizes(o)) return;
     for (uint32_t i = 0; i < n; i++) {
-        const int32_t id = s->last[s->at > i ? s->at - 1 - i : s->at + s->cap_last - 1 - i];
-        const uint32_t at = few_find(f, id < 0 ? ~id : id);
+        const uint32_t at = few_find(f, qsf_sampler_last(s, i));
         if (at < f->n) count[at]++;
     }
     for (uint32_t i = 0; i < f->n; i++) {

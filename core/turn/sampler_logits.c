@@ -27,29 +27,18 @@ void qsf_pick_callback(sampler_pick *k)
     k->s->callback(k->s->callback_user, qsf_pick_logits(k), k->s->n_vocab);
 }
 
-/* The i-th of the accepted tokens, the last first; a breaker of DRY ends in it: its complement. */
-static int32_t last_marked(const qsf_sampler *s, uint32_t i)
-{
-    return s->last[s->at > i ? s->at - 1 - i : s->at + s->cap_last - 1 - i];
-}
-static int32_t last_token(const qsf_sampler *s, uint32_t i)
-{
-    const int32_t id = last_marked(s, i);
-    return id < 0 ? ~id : id;
-}
-
 /* Room for a number per token.  In the default order weights are not in use yet. */
 static float *pick_counts(const qsf_sampler *s) { return s->counts ? s->counts : s->weights; }
 
 void qsf_pick_penalize(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
-    const uint32_t n = QSF_MIN(s->n_last, s->o.repeat_last_n);
+    const uint32_t n = qsf_sampler_n_last(s);
     float *logits = qsf_pick_logits(k), *count = pick_counts(s);
-    for (uint32_t i = 0; i < n; i++) count[last_token(s, i)] = 0;
-    for (uint32_t i = 0; i < n; i++) count[last_token(s, i)]++;
+    for (uint32_t i = 0; i < n; i++) count[qsf_sampler_last(s, i)] = 0;
+    for (uint32_t i = 0; i < n; i++) count[qsf_sampler_last(s, i)]++;
     for (uint32_t i = 0; i < n; i++) {
-        const int32_t id = last_token(s, i);
+        const int32_t id = qsf_sampler_last(s, i);
         float *x = &logits[id];
         if (count[id] == 0) continue;               /* apply once per distinct token */
         *x = *x > 0 ? *x / s->o.repeat_penalty : *x * s->o.repeat_penalty;
@@ -68,7 +57,7 @@ static void dry_repeats(const qsf_sampler *s, uint32_t n, uint32_t *repeats)
     uint32_t left = 0, right = 0;
     for (uint32_t i = 1; i < n; i++) {
         uint32_t len = i < right ? QSF_MIN(repeats[i - left], right - i) : 0;
-        while (i + len < n && last_token(s, len) == last_token(s, i + len)) len++;
+        while (i + len < n && qsf_sampler_last(s, len) == qsf_sampler_last(s, i + len)) len++;
         repeats[i] = len;
         if (i + len > right) left = i, right = i + len;
     }
@@ -77,7 +66,7 @@ static void dry_repeats(const qsf_sampler *s, uint32_t n, uint32_t *repeats)
 /* The token that would continue the repetition i tokens back; -1: it is too short. */
 static int32_t dry_next(const qsf_sampler *s, uint32_t i)
 {
-    return s->repeats[i] < s->o.dry_allowed_length ? -1 : last_token(s, i - 1);
+    return s->repeats[i] < s->o.dry_allowed_length ? -1 : qsf_sampler_last(s, i - 1);
 }
 
 /* Reduces the logit of each token that would continue a repetition by the penalty of the longest
@@ -87,7 +76,7 @@ void qsf_pick_dry(sampler_pick *k)
     qsf_sampler *s = k->s;
     const uint32_t n = QSF_MIN(s->n_last, s->o.dry_last_n), allowed = s->o.dry_allowed_length;
     uint32_t most = 0;
-    while (most < n && last_marked(s, most) >= 0) most++;      /* no repetition reaches over a breaker */
+    while (most < n && qsf_sampler_marked(s, most) >= 0) most++; /* no repetition reaches over a breaker */
     if (n <= allowed || most < allowed) return;
     dry_repeats(s, n, s->repeats);
     float *logits = qsf_pick_logits(k), *length = pick_counts(s);

@@ -79,6 +79,22 @@ void qsf_pick_dry(sampler_pick *k);
 void qsf_pick_ban(sampler_pick *k);
 void qsf_pick_limit(sampler_pick *k);
 
+/* The i-th of the accepted tokens, the last first; a breaker of DRY ends in it: its complement. */
+static inline int32_t qsf_sampler_marked(const qsf_sampler *s, uint32_t i)
+{
+    return s->last[s->at > i ? s->at - 1 - i : s->at + s->cap_last - 1 - i];
+}
+static inline int32_t qsf_sampler_last(const qsf_sampler *s, uint32_t i)
+{
+    const int32_t id = qsf_sampler_marked(s, i);
+    return id < 0 ? ~id : id;
+}
+/* How many of them penalties consider. */
+static inline uint32_t qsf_sampler_n_last(const qsf_sampler *s)
+{
+    return QSF_MIN(s->n_last, s->o.repeat_last_n);
+}
+
 /* ---- sampler_choose.c: what leaves candidates out ---- */
 void qsf_pick_sigma(sampler_pick *k);
 void qsf_pick_weigh(sampler_pick *k);

@@ -153,6 +153,33 @@ static void wgsl_put_sums_of_groups(qsf_wgsl_text *t)
 
 /* ---- the choice ---- */
 
+/* Penalties of the last tokens, which bring the candidates into another order. */
+static void wgsl_put_penalties(qsf_wgsl_text *t)
+{
+    qsf_wgsl_put(t,
+        "var<workgroup> changed: array<vec2<u32>, KEEP>;\n"
+        "fn penalize(m: u32, lid: u32) {\n"
+        "  let rule = Rules[m];\n"
+        "  let token = best[min(lid, KEEP - 1u)].y;\n"
+        "  var x = logit(best[min(lid, KEEP - 1u)].x);\n"
+        "  var count = select(0u, rule.newest, Tokens[m] == token);\n"
+        "  for (var i = 0u; i < rule.n_last; i++) {\n"
+        "    count += select(0u, 1u, Last[rule.last_at + i] == token);\n"
+        "  }\n"
+        "  if (count > 0u) {\n"
+        "    x = select(x * rule.repeat, x / rule.repeat, x > 0.0)\n"
+        "      - (f32(count) * rule.frequency + rule.presence);\n"
+        "  }\n"
+        "  let own = ordered(x, token);\n"
+        "  if (lid < KEEP) { changed[lid] = own; }\n"
+        "  workgroupBarrier();\n"
+        "  var rank = 0u;\n"
+        "  for (var i = 0u; i < KEEP; i++) { rank += select(0u, 1u, better(changed[i], own)); }\n"
+        "  if (lid < KEEP) { best[rank] = own; }\n"
+        "  workgroupBarrier();\n"
+        "}\n");
+}
+
 /* As the sampler: temperature, min-p and top-k, then top-p of what is left, by rank; then a draw
  * from the candidates in the order of their tokens. */
 static void wgsl_put_choice(qsf_wgsl_text *t)
@@ -197,7 +224,6 @@ static void wgsl_put_choice(qsf_wgsl_text *t)
         "                    rule.scale == 0.0 || kept[0] == 0.0);\n"
         "    Records[m * WORDS + 3u] = id;\n"
         "    Tokens[m] = id;\n"
-        "    if (rule.put_at != 0xffffffffu) { Last[rule.put_at] = id; }\n"
         "  }\n"
         "}\n");
 }
@@ -206,10 +232,9 @@ static void wgsl_put_rule(qsf_wgsl_text *t)
 {
     qsf_wgsl_put(t,
         "struct Rule {\n"
-        "  last_at: u32, n_last: u32, bias_at: u32, n_bias: u32,\n"
-        "  repeat: f32, frequency: f32, presence: f32, top_k: u32,\n"
-        "  scale: f32, top_p: f32, min_p: f32, draw: f32,\n"
-        "  put_at: u32, unused_1: u32, unused_2: u32, unused_3: u32,\n"
+        "  last_at: u32, n_last: u32, newest: u32, top_k: u32,\n"
+        "  repeat: f32, frequency: f32, presence: f32, scale: f32,\n"
+        "  top_p: f32, min_p: f32, draw: f32, unused: f32,\n"
         "}\n");
 }
 
@@ -257,7 +282,7 @@ static void wgsl_put_bindings(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
     wgsl_put_rule(t);
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Rules", "array<Rule>");
     qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Tokens", "array<u32>");
-    qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Last", "array<u32>");
+    qsf_wgsl_bind(t, QSF_WGSL_READ, "Last", "array<u32>");
 }
 
 void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
@@ -287,7 +312,7 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
     if (c->stage == QSF_WGSL_LAST) {
         wgsl_put_sums_of_groups(t);
         wgsl_put_record(t, c->choose);
-        if (c->choose) wgsl_put_choice(t);
+        if (c->choose) wgsl_put_penalties(t), wgsl_put_choice(t);
     }
     QSF_WGSL_PUT(t,
         "@compute @workgroup_size(256)\n"
@@ -297,44 +322,6 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
         "  let first = group.x * 256u * EACH;\n"
         "  search(m, first, lid);\n"
         "${end}${choose}"
-        "}\n", { "end", 0, ends[c->stage] }, { "choose", 0, c->choose ? "  choose(m, lid);\n" : "" });
-}
-
-void qsf_wgsl_penalties_text(qsf_wgsl_text *t)
-{
-    wgsl_put_numbers(t);
-    wgsl_put_rule(t);
-    qsf_wgsl_bind(t, QSF_WGSL_WRITE, "X", "array<f32>");
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "Rules", "array<Rule>");
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "Last", "array<u32>");
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "Bias", "array<vec2<u32>>");
-    qsf_wgsl_put(t,
-        "@compute @workgroup_size(256)\n"
-        "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lid: u32) {\n"
-        "  let m = group.y;\n"
-        "  let rule = Rules[m];\n"
-        "  let row = m * p.x_ld + p.x_at;\n"
-        "  for (var i = lid; i < rule.n_bias; i += 256u) {\n"
-        "    let b = Bias[rule.bias_at + i];\n"
-        "    if (b.x >= p.cols) { continue; }\n"
-        "    let sum = X[row + b.x] + bitcast<f32>(b.y);\n"
-        "    X[row + b.x] = bitcast<f32>(select(bitcast<u32>(sum), b.y, b.y == 0xff800000u));\n"
-        "  }\n"
-        "  storageBarrier();\n"
-        "  for (var i = lid; i < rule.n_last; i += 256u) {\n"
-        "    let token = Last[rule.last_at + i];\n"
-        "    var count = 0u;\n"
-        "    var first = i;\n"
-        "    for (var k = 0u; k < rule.n_last; k++) {\n"
-        "      if (Last[rule.last_at + k] != token) { continue; }\n"
-        "      count++;\n"
-        "      first = min(first, k);\n"
-        "    }\n"
-        "    if (first != i || token >= p.cols) { continue; }       // once for each token\n"
-        "    let x = X[row + token];\n"
-        "    if (bitcast<u32>(x) == 0xff800000u) { continue; }\n"
-        "    X[row + token] = select(x * rule.repeat, x / rule.repeat, x > 0.0)\n"
-        "      - (f32(count) * rule.frequency + rule.presence);\n"
-        "  }\n"
-        "}\n");
+        "}\n", { "end", 0, ends[c->stage] },
+        { "choose", 0, c->choose ? "  penalize(m, lid);\n  choose(m, lid);\n" : "" });
 }

@@ -1,7 +1,7 @@
 /* The most likely tokens of each row of logits, and the choice of one of them.
  * SPDX-License-Identifier: MIT
  *
- * penalties (if a row has any), first, merge as often as qsf_wgsl_candidates_merges says, last. */
+ * First, merge as often as qsf_wgsl_candidates_merges says, last. */
 #ifndef QSF_WGSL_CANDIDATES_H
 #define QSF_WGSL_CANDIDATES_H
 
@@ -20,10 +20,10 @@ typedef struct qsf_wgsl_candidates {
     bool     choose;                    /* of QSF_WGSL_LAST: one of them */
 } qsf_wgsl_candidates;
 
-/* Binding 0 of all of them, also of the penalties. */
+/* Binding 0 of all of them. */
 typedef struct qsf_wgsl_candidates_numbers {
     uint32_t n, cols;                   /* cols of a row: logits, or pairs; of the last stage all pairs */
-    uint32_t x_ld, x_at;                /* floats, of the first stage and of the penalties */
+    uint32_t x_ld, x_at;                /* floats, of the first stage */
     uint32_t sums;                      /* of the last stage: groups that the first one had */
     float    scale, cap;                /* of the first stage: logits are cap * tanh(scale * x / cap), or */
     uint32_t unused;                    /* with a cap of 0 scale * x */
@@ -31,15 +31,14 @@ typedef struct qsf_wgsl_candidates_numbers {
 
 /* What happens to a row, in the default order of stages (docs/sampling.md). */
 typedef struct qsf_wgsl_rule {
-    uint32_t last_at, n_last;           /* accepted tokens in Last */
-    uint32_t bias_at, n_bias;           /* pairs in Bias: a token, once, and its bias */
-    float    repeat, frequency, presence;
+    uint32_t last_at, n_last;           /* accepted tokens in Last; each time that one is there counts */
+    uint32_t newest;                    /* 1: so does the row's token in Tokens; 0: not */
     uint32_t top_k;                     /* 0: all that are kept */
+    float    repeat, frequency, presence;
     float    scale;                     /* 1 / temperature; 0: the largest logit */
     float    top_p, min_p;              /* 1, 0: off */
     float    draw;                      /* random, in [0, 1) */
-    uint32_t put_at;                    /* where the chosen token goes in Last; UINT32_MAX: nowhere */
-    uint32_t unused[3];
+    float    unused;
 } qsf_wgsl_rule;
 
 /* Columns of a group: `keep` of its 256 invocations have 1024 of them, which fit into the group's
@@ -68,13 +67,9 @@ static inline uint32_t qsf_wgsl_record_words(uint32_t keep) { return QSF_WGSL_RE
  * Last: 1: Pairs; 2: Sums; 3: written, records: the logarithm of the sum of exponentials of all
  * logits (f32); marks: 1 if one is NaN or infinity, plus 2 if one is -infinity; the number of
  * candidates; the chosen token, or UINT32_MAX; then `keep` pairs of a token and its logit (f32),
- * largest first.  With a choice: 4: Rules (qsf_wgsl_rule [n]); 5: written, Tokens (u32 [n]); 6:
- * written, Last (u32).
+ * largest first, without penalties.  With a choice: 4: Rules (qsf_wgsl_rule [n]); 5: written,
+ * Tokens (u32 [n]): the row's token before, then the chosen one; 6: Last (u32).
  * Workgroups: qsf_wgsl_candidates_groups of the columns (last: 1), n. */
 void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c);
-
-/* Biases and penalties, in the logits themselves: 1: written, X; 2: Rules; 3: Last; 4: Bias
- * (vec2<u32>: a token and its bias, f32).  Workgroups: 1, n. */
-void qsf_wgsl_penalties_text(qsf_wgsl_text *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* Cases of the most likely tokens, of the choice of one, and of penalties.
+/* Cases of the most likely tokens, and of the choice of one, with penalties.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_WGSL_CANDIDATES_H
 #define KERNELS_WGSL_CANDIDATES_H
@@ -106,6 +106,35 @@ static void record_pairs(uint32_t *record, const ranked_pair *best, uint32_t kee
 
 /* ---- the choice ---- */
 
+enum { CHOICES = 12, LAST = 40 /* tokens of each row */ };
+
+/* The record after penalties of the last tokens; *margin: how far it is from another order of those
+ * that top-k, or the largest logit, keeps. */
+static void penalize_reference(uint32_t *out, const uint32_t *record, const qsf_wgsl_rule *r,
+                               const uint32_t *last, uint32_t newest, double *margin)
+{
+    ranked_pair pairs[QSF_WGSL_CANDIDATES];
+    const uint32_t n = record[2], kept = r->scale == 0 ? 1 : r->top_k;
+    memcpy(out, record, QSF_WGSL_RECORD * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t *pair = record + QSF_WGSL_RECORD + 2 * i;
+        float x = qsf_f32_from_bits(pair[1]);
+        uint32_t count = r->newest && newest == pair[0];
+        for (uint32_t k = 0; k < r->n_last; k++) count += last[r->last_at + k] == pair[0];
+        if (count) x = x > 0 ? x / r->repeat : x * r->repeat;
+        if (count) x -= (float)count * r->frequency + r->presence;
+        pairs[i] = ranked_logit(x, pair[0]);
+    }
+    qsort(pairs, n, sizeof *pairs, compare_pairs);
+    for (uint32_t i = 0; i < n; i++) {
+        out[QSF_WGSL_RECORD + 2 * i] = pairs[i].column;
+        out[QSF_WGSL_RECORD + 2 * i + 1] = qsf_f32_bits(logit_of_order(pairs[i].order));
+    }
+    *margin = !kept || kept >= n ? 1
+        : (double)logit_of_order(pairs[kept - 1].order) - (double)logit_of_order(pairs[kept].order);
+    if (*margin == 0) *margin = 1;      /* both unchanged: the lower token is first */
+}
+
 /* What the sampler picks from a record; *margin: how far the draw is from another token. */
 static uint32_t pick_reference(const uint32_t *record, const qsf_wgsl_rule *r, double *margin)
 {
@@ -140,10 +169,10 @@ static qsf_wgsl_rule random_rule(table_test *t, uint32_t keep)
     return (qsf_wgsl_rule){ .top_k = (uint32_t)pick(t, 0, keep), .scale = 0.5f + (float)pick(t, 0, 20) / 10,
                             .top_p = pick(t, 0, 2) ? (float)pick(t, 1, 99) / 100 : 1,
                             .min_p = pick(t, 0, 2) ? 0 : 0.05f, .draw = (float)pick(t, 0, 999) / 1000,
-                            .put_at = UINT32_MAX };
+                            .repeat = 1 + (float)pick(t, 0, 4) / 8, .frequency = (float)pick(t, 0, 4) / 4,
+                            .presence = (float)pick(t, 0, 1) / 2, .n_last = (uint32_t)pick(t, 0, LAST),
+                            .newest = (uint32_t)pick(t, 0, 1) };
 }
-
-enum { CHOICES = 12 };
 
 /* The last stage for rows that all have the same pairs, with other rules. */
 static void pick_run(wgsl_folder *f, table_test *t, const uint32_t *record, const ranked_pair *pairs,
@@ -151,82 +180,39 @@ static void pick_run(wgsl_folder *f, table_test *t, const uint32_t *record, cons
 {
     const qsf_wgsl_candidates_numbers p = { .n = CHOICES, .cols = n_pairs, .sums = n_sums };
     qsf_wgsl_rule rules[CHOICES];
-    uint32_t tokens[CHOICES], last[CHOICES + 1] = { 0 }, before[CHOICES + 1];
+    uint32_t tokens[CHOICES], before[CHOICES], last[CHOICES * LAST];
+    uint32_t after[QSF_WGSL_RECORD + 2 * QSF_WGSL_CANDIDATES];
+    const int n_best = (int)QSF_MIN(n_pairs, keep);
     ranked_pair *in = malloc(CHOICES * (size_t)n_pairs * sizeof *in);
     uint32_t(*in_sums)[4] = malloc(CHOICES * (size_t)n_sums * sizeof *in_sums);
     const size_t words = qsf_wgsl_record_words(keep);
     uint32_t *records = calloc(CHOICES, words * 4);
     if (!in || !in_sums || !records) exit(1);
-    last[CHOICES] = 77;
-    memcpy(before, last, sizeof last);
+    for (uint32_t i = 0; i < CHOICES * LAST; i++)           /* the best ones, and others */
+        last[i] = record[QSF_WGSL_RECORD + 2 * (uint32_t)pick(t, 0, i % 3 ? 3 : n_best - 1)];
     for (uint32_t m = 0; m < CHOICES; m++) {
-        double margin;
+        double margin, order;
         memcpy(in + m * (size_t)n_pairs, pairs, n_pairs * sizeof *in);
         memcpy(in_sums + m * (size_t)n_sums, sums, n_sums * sizeof *sums);
-        do rules[m] = random_rule(t, keep);
-        while (tokens[m] = pick_reference(record, &rules[m], &margin), margin < 1e-4);
-        if (m == 3) rules[m].scale = 0, tokens[m] = record[QSF_WGSL_RECORD];
-        if (m % 2) last[rules[m].put_at = m] = tokens[m];
+        before[m] = record[QSF_WGSL_RECORD + 2 * (m % 4)];
+        do {
+            rules[m] = random_rule(t, keep);
+            rules[m].last_at = m * LAST;
+            if (m % 6 == 3) rules[m].scale = 0;
+            penalize_reference(after, record, &rules[m], last, before[m], &order);
+            tokens[m] = pick_reference(after, &rules[m], &margin);
+        } while (margin < 1e-4 || order < 1e-4);
     }
-    for (int out = 5; out < 7; out++) {
-        wgsl_run(f, (const uint32_t[3]){ 1, CHOICES, 1 });
-        wgsl_buffer(f, &p, sizeof p, false);
-        wgsl_buffer(f, in, CHOICES * (size_t)n_pairs * sizeof *in, false);
-        wgsl_buffer(f, in_sums, CHOICES * (size_t)n_sums * sizeof *in_sums, false);
-        wgsl_buffer(f, records, CHOICES * words * 4, false);
-        wgsl_buffer(f, rules, sizeof rules, false);
-        wgsl_buffer(f, before, sizeof tokens, false);
-        wgsl_buffer(f, before, sizeof before, true);
-        if (out == 5) wgsl_expect(f, 5, "u32", 0, tokens, sizeof tokens);
-        else wgsl_expect(f, 6, "u32", 0, last, sizeof last);
-    }
-    free(in), free(in_sums), free(records);
-}
-
-/* ---- penalties ---- */
-
-static void penalties_cases(wgsl_folder *f, table_test *t)
-{
-    enum { N = 2, COLS = 400, LAST = 700, BIASES = 5 };
-    const qsf_wgsl_candidates_numbers p = { .n = N, .cols = COLS, .x_ld = COLS + 2, .x_at = 1 };
-    const qsf_wgsl_rule rules[N] = {
-        { .last_at = 3, .n_last = 300, .n_bias = 2, .repeat = 1.25f, .frequency = 0.125f, .presence = 0.5f },
-        { .last_at = 303, .n_last = 9, .bias_at = 1, .n_bias = 4, .repeat = 1, .presence = -1 },
-    };
-    float *x = random_floats(t, N * (size_t)p.x_ld, 5), *y = malloc(N * (size_t)p.x_ld * 4);
-    uint32_t last[LAST], bias[BIASES][2], count[COLS];
-    if (!y) exit(1);
-    for (uint32_t i = 0; i < LAST; i++) last[i] = (uint32_t)pick(t, 0, i % 2 ? 20 : COLS + 5);
-    for (uint32_t i = 0; i < BIASES; i++) {
-        bias[i][0] = 7 * i + (i == 4 ? COLS : 0);               /* the last token does not exist */
-        bias[i][1] = qsf_f32_bits(i == 2 ? -INFINITY : (float)i - 1.5f);
-    }
-    memcpy(y, x, N * (size_t)p.x_ld * 4);
-    for (uint32_t m = 0; m < N; m++) {
-        const qsf_wgsl_rule *r = &rules[m];
-        float *row = y + m * p.x_ld + 1;
-        for (uint32_t i = 0; i < r->n_bias; i++)
-            if (bias[r->bias_at + i][0] < COLS)
-                row[bias[r->bias_at + i][0]] += qsf_f32_from_bits(bias[r->bias_at + i][1]);
-        memset(count, 0, sizeof count);
-        for (uint32_t i = 0; i < r->n_last; i++)
-            if (last[r->last_at + i] < COLS) count[last[r->last_at + i]]++;
-        for (uint32_t c = 0; c < COLS; c++) {
-            if (!count[c]) continue;
-            row[c] = row[c] > 0 ? row[c] / r->repeat : row[c] * r->repeat;
-            row[c] -= (float)count[c] * r->frequency + r->presence;
-        }
-    }
-    qsf_wgsl_penalties_text(wgsl_shader(f));
-    wgsl_shader_end(f, "penalties");
-    wgsl_run(f, (const uint32_t[3]){ 1, N, 1 });
+    wgsl_run(f, (const uint32_t[3]){ 1, CHOICES, 1 });
     wgsl_buffer(f, &p, sizeof p, false);
-    wgsl_buffer(f, x, N * (size_t)p.x_ld * 4, false);
+    wgsl_buffer(f, in, CHOICES * (size_t)n_pairs * sizeof *in, false);
+    wgsl_buffer(f, in_sums, CHOICES * (size_t)n_sums * sizeof *in_sums, false);
+    wgsl_buffer(f, records, CHOICES * words * 4, false);
     wgsl_buffer(f, rules, sizeof rules, false);
-    wgsl_buffer(f, last, sizeof last, false);
-    wgsl_buffer(f, bias, sizeof bias, true);
-    wgsl_expect(f, 1, "f32", 1e-6, y, N * (size_t)p.x_ld * 4);
-    free(x), free(y);
+    wgsl_buffer(f, before, sizeof before, false);
+    wgsl_buffer(f, last, sizeof last, true);
+    wgsl_expect(f, 5, "u32", 0, tokens, sizeof tokens);
+    free(in), free(in_sums), free(records);
 }
 
 /* ---- all stages of some rows ---- */
@@ -376,7 +362,6 @@ static void candidates_cases(wgsl_folder *f, table_test *t)
         }
         free(k.x), free(k.pairs), free(k.sums), free(k.records);
     }
-    penalties_cases(f, t);
 }
 
 #endif

@@ -19,7 +19,8 @@ static const int32_t prompt[PROMPT] = {
 
 /* How a turn runs, and what comes of it. */
 typedef struct answer {
-    float    temperature, min_p, repeat;
+    float    temperature, min_p, repeat, frequency;
+    uint32_t window;                    /* of penalties; 0: the default */
     uint32_t top_k;
     int      logprobs;                  /* of the most likely tokens; -1: none */
     const char *stop;
@@ -91,6 +92,8 @@ static qsf_sampler *ahead_sampler(bench *b, const answer *a)
     so.min_p = a->min_p;
     if (a->top_k) so.top_k = a->top_k;
     if (a->repeat > 0) so.repeat_penalty = a->repeat;
+    so.frequency_penalty = a->frequency;
+    if (a->window) so.repeat_last_n = a->window;
     CHECK_EQ(qsf_sampler_new(b->m, &so, &s, &b->error), QSF_OK);
     if (a->callback) qsf_sampler_callback(s, leave_logits, NULL);
     return s;
@@ -177,6 +180,8 @@ TEST(answers_are_the_same_as_without)
         { .n = 5, .logprobs = 3, .temperature = 1.5f, .top_k = 60 },
         { .n = 4, .logprobs = QSF_LOGPROBS_MOST },      /* whole rows of logits */
         { .n = 9, .logprobs = -1 },                     /* from one block into the next */
+        { .n = 9, .logprobs = 3, .repeat = 9, .window = 1 },    /* no token twice in succession */
+        { .n = 6, .logprobs = -1, .temperature = 0.3f, .repeat = 1.1f, .frequency = 3, .window = 3 },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
         answers(&list[i], 1, BATCHES);
@@ -185,7 +190,7 @@ TEST(answers_are_the_same_as_without)
         printf("      %u of %u batches ahead\n", (unsigned)x->n_taken, (unsigned)x->n_flown);
         /* all but that of the prompt's last token, and one that begins a block */
         CHECK_EQ(x->n_flown, list[i].n - 1 - (PROMPT + list[i].n > QSF_KV_BLOCK));
-        CHECK(x->n_taken + 1 >= x->n_flown);
+        CHECK(x->n_taken + (list[i].temperature > 0) >= x->n_flown);     /* one draw at a border */
     }
 }
 
@@ -194,7 +199,8 @@ TEST(other_samplers_compute_no_batch_ahead)
 {
     NEEDS_DEVICE;
     static const answer list[] = {
-        { .n = 4, .logprobs = -1, .repeat = 1.3f }, { .n = 9, .logprobs = -1, .callback = true },
+        { .n = 4, .logprobs = -1, .repeat = 1.3f, .window = QSF_CHOICE_LAST + 1 },
+        { .n = 9, .logprobs = -1, .callback = true },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
         answers(&list[i], 1, BATCHES);
