@@ -18,12 +18,14 @@ static void conversation_done(flat_object *o)
     }
 }
 
-/* NULL: it has been freed, which is then the conversation's error. */
+/* NULL: it has been freed or is another model's, which is then the conversation's error. */
 static qsf_adapter *adapter_of(flat_conversation *v, uint32_t handle)
 {
     const flat_adapter *a = qsf_flat_at(handle, FLAT_ADAPTER);
-    if (a && a->adapter) return a->adapter;
-    qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "an adapter has been freed");
+    const bool is_ours = a && a->o.parent == qsf_flat_up(&v->o, FLAT_MODEL);
+    if (is_ours && a->adapter) return a->adapter;
+    qsf_flat_fail(&v->o, QSF_E_ARGUMENT, a && !is_ours ? "an adapter is another model's"
+                  : "an adapter has been freed");
     return NULL;
 }
 

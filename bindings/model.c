@@ -55,6 +55,7 @@ int32_t qsf_flat_model_open(uint32_t model, const char *path, const char *option
     if (asked.i2s_layout && !qsf_i2s_layout_find(asked.i2s_layout, &o.i2s_layout))
         return (int32_t)qsf_flat_fail(&m->o, QSF_E_ARGUMENT, "i2s-layout: unknown layout");
     o.vocab_only = asked.vocab_only;
+    o.platform = m->platform;
     o.log = model_log;
     o.log_user = m;
     if (m->file.read) o.file = &m->file;
@@ -91,7 +92,7 @@ int32_t qsf_flat_token_text(uint32_t model, int32_t id, int32_t special, char *d
     const char *bytes;
     if (!m) return -(int32_t)QSF_E_ARGUMENT;
     const size_t n = qsf_token_piece(m->model, id, special, &bytes);
-    if (n) memcpy(dst, bytes, n < cap ? n : cap);
+    if (n && cap) memcpy(dst, bytes, n < cap ? n : cap);
     return (int32_t)n;
 }
 

@@ -30,6 +30,7 @@ typedef struct flat_model {
     flat_object     o;
     qsf_model      *model;
     qsf_custom_file file;               /* read NULL: a path */
+    const qsf_platform *platform;       /* NULL: qsf_platform_native() */
     qsf_log_fn      log;
     void           *log_user;
     struct flat_context *planner;       /* whose plan is being logged; NULL: none */

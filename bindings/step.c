@@ -64,9 +64,9 @@ static qsf_status step_order(flat_context *c, const uint32_t *answers, size_t n)
     for (size_t i = 0; i < n && !st; i++) {
         flat_conversation *v;
         flat_answer *a = qsf_flat_answer_at(answers[i], &v);
-        if (!a || v->seq < 0)
-            st = qsf_flat_fail(&c->o, QSF_E_ARGUMENT, "an answer has not begun, or its conversation has no "
-                               "sequence");
+        if (!a || v->seq < 0 || v->o.parent != &c->o)
+            st = qsf_flat_fail(&c->o, QSF_E_ARGUMENT, "an answer has not begun, its conversation has no "
+                               "sequence, or it is another context's");
         else step_list(c, a);
     }
     for (uint32_t s = 0; s < c->n_seqs; s++) {

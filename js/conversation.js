@@ -111,7 +111,7 @@ export class Conversation {
   #piece(id, special) {
     return this.#memory.filled(this.#model, 1, 64,
       (at, cap) => this.#x.qsf_flat_token_text(this.#model, id, special, at, cap),
-      (at, n) => this.#memory.bytes(at, n).slice());
+      (at, n) => this.#memory.copy(at, n));
   }
   detokenize(ids, {special = false} = {}) {
     const stream = new TextDecoder();
@@ -263,8 +263,8 @@ export class Conversation {
     const all = memory.room(size, at => {
       const values = at + size / 2;
       const n = this.#x.qsf_flat_answer_logprobs(this.answer, at, values, LOGPROBS);
-      return memory.numbers(at, n).map((id, i) => ({id,
-        logprob: new DataView(memory.raw.buffer).getFloat32(values + 4 * i, true)}));
+      const logprobs = memory.floats(values, n);
+      return memory.numbers(at, n).map((id, i) => ({id, logprob: logprobs[i]}));
     });
     if (!all.length) return undefined;
     const [own, ...top] = all.map(({id, logprob}) => {
@@ -371,7 +371,7 @@ export class Conversation {
     }
     return memory.filled(handle, 4, memory.number(handle, 'width') + 1,
       (at, cap) => x.qsf_flat_embedding_values(handle, at, cap),
-      (at, n) => new Float32Array(memory.bytes(at, 4 * n).slice().buffer));
+      (at, n) => memory.floats(at, n));
   }
   /** The embeddings of inputs, each a string or tokens. */
   async embed(texts, {pooling, normalize, uses}, signal) {

@@ -16,7 +16,7 @@ import {NARROW, hasWide, wideExports, wideImports, wideMemory} from './wide.js';
 
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 
-const FIRST_PAGES = 64, WIDE = 'relaxed64-threads';
+const FIRST_PAGES = 64, WIDE = 'relaxed64-threads', NATIVE = 'native';
 /* Answers in a batch. By default one if memory is limited, since each needs room for its logits, if
  * each would have a window of its own, or if batches change results. */
 const PARALLEL = 8;
@@ -53,7 +53,8 @@ export class Engine {
     const variants = [];
     if (shared && host.threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
     variants.push(...(relaxed ? ['relaxed'] : []), 'simd');
-    const wide = shared && host.threads > 1 && relaxed && hasWide();
+    if (host.native) variants.splice(0, variants.length, NATIVE);
+    const wide = !host.native && shared && host.threads > 1 && relaxed && hasWide();
     const engine = new Engine(source, variants, {...host, wide});
     await engine.#next();
     return engine;
@@ -72,8 +73,9 @@ export class Engine {
     while (this.#variants.length) {
       const variant = this.variant = this.#variants.shift();
       try {
-        return await this.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum,
-          startThread);
+        return variant === NATIVE ? this.#startNative()
+          : await this.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum,
+            startThread);
       } catch (error) {
         this.terminate();
         last = error;
@@ -87,6 +89,10 @@ export class Engine {
       {cause: last});
   }
 
+  #startNative() {
+    const memory = this.#memory = this.#host.native.memory(this.#source);
+    memory.begin(this.#transport.imports(memory));
+  }
   async #start(module, threads, maximum, startThread) {
     const shared = threads > 1, isWide = this.variant === WIDE;
     const raw = isWide ? wideMemory(FIRST_PAGES)
@@ -117,7 +123,9 @@ export class Engine {
     void this.end();
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
+    this.#memory?.end?.();
   }
+  get #isNative() { return this.variant === NATIVE; }
   get isShared() { return this.variant.endsWith('threads'); }
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
@@ -323,7 +331,8 @@ export class Engine {
     const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN], handle);
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
-      maxParallel: this.#parallel, variant: this.variant, threads: 1 + this.#threads.length,
+      maxParallel: this.#parallel, backend: this.#isNative ? NATIVE : 'wasm', variant: this.variant,
+      threads: this.#isNative ? memory.number(context, 'threads') : 1 + this.#threads.length,
       device: this.#device};
   }
   /** again: parts of the file are read in every pass: layers, or the head and the embedding.
@@ -369,7 +378,8 @@ export class Engine {
   stats() {
     const numbers = this.#numbers([...STATS, 'samplingNs']);
     return {...numbers, gpuLayers: this.#side?.about(this.#context).layers ?? 0,
-      cachedTokens: this.last.length, memoryBytes: this.#memory.size};
+      cachedTokens: this.last.length,
+      memoryBytes: this.#memory.size ?? this.#memory.number(this.#context, 'planBytes')};
   }
 }
 

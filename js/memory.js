@@ -36,13 +36,18 @@ export class Memory {
 
   /** A view, which is invalid once the memory has grown. */
   bytes(at, length) { return new Uint8Array(this.#memory.buffer, unsigned(at), length); }
-  /** Copies: a shared buffer cannot be decoded. */
-  text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
+  copy(at, length) { return this.bytes(at, length).slice(); }
+  put(at, bytes) { this.bytes(at, bytes.length).set(bytes); }
+  /** Calls write(target), which fills as many bytes. */
+  fill(at, length, write) { write(this.bytes(at, length)); }
+  /** A copy: a shared buffer cannot be decoded. */
+  text(at, length) { return decoder.decode(this.copy(at, length)); }
   /** A string that ends in a zero byte. */
   string(at) {
     return this.text(at, this.bytes(at, Math.min(this.size - at, LONGEST)).indexOf(0));
   }
-  numbers(at, n) { return [...new Int32Array(this.#memory.buffer, unsigned(at), n)]; }
+  numbers(at, n) { return [...new Int32Array(this.copy(at, 4 * n).buffer)]; }
+  floats(at, n) { return new Float32Array(this.copy(at, 4 * n).buffer); }
   /** Where the module waits for a 32-bit word. */
   store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer, at, 1), 0, value); }
 
@@ -59,7 +64,7 @@ export class Memory {
   /** The same, with a copy of an array's bytes. */
   with(array, fn) {
     return this.room(array.byteLength || 1, at => {
-      this.bytes(at, array.byteLength).set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+      this.put(at, new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
       return fn(at);
     });
   }

@@ -6,6 +6,7 @@ import {homedir, totalmem} from 'node:os';
 import {resolve} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
+import {installed} from './addons.js';
 import {QsfError, refuse} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
@@ -22,10 +23,21 @@ async function startHere(options) {
   return joined(post => serve({...nodeHost(options), post, mayNotBlock: true}));
 }
 
-function startWorker({workerUrl, wasmPaths, gpu}) {
+/* Where the native engine is, and whether nothing else will do; undefined: WebAssembly computes.
+ * What only a module understands asks for one. */
+function nativePaths({backend, device, gpu, wasmPaths, relaxed}) {
+  const asked = backend ?? (process.env.QSF_BACKEND || undefined);
+  if (asked === 'native') return {paths: installed(), must: true};
+  const isForModules = device === 'gpu' || [gpu, wasmPaths, relaxed].some(given => given !== undefined);
+  const paths = asked === 'wasm' || isForModules ? [] : installed();
+  return paths.length ? {paths, must: false} : undefined;
+}
+
+function startWorker({workerUrl, wasmPaths, gpu, ...options}) {
   if (gpu !== undefined && typeof gpu !== 'string') return startHere({wasmPaths, gpu});
+  const native = nativePaths({gpu, wasmPaths, ...options});
   const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
-  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu}});
+  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu, native}});
   let ended = false;
   // a model that was forgotten does not keep the process; calls below do while they wait
   worker.unref();
@@ -124,7 +136,9 @@ function gpuModule(given) {
 }
 
 async function begin(how, from, options) {
-  const all = addressed(options, absolute);
+  const all = addressed(options, absolute), backend = process.env.QSF_BACKEND;
+  if (backend && !['wasm', 'native'].includes(backend))
+    refuse(`QSF_BACKEND is "${backend}"; it must be wasm or native`);
   if (typeof all?.gpu === 'string') all.gpu = gpuModule(all.gpu);
   const start = () => startWorker(all);
   const estimated = (where, {onProgress, ...others}) => estimateIn(start, where, others);

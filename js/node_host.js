@@ -102,8 +102,21 @@ async function swapFiles() {
   };
 }
 
+/* The native engine; undefined: WebAssembly. native: {paths, must}, see node.js. */
+async function nativeOf({paths, must}, warn) {
+  const {nativeHost} = await import('./native.js');
+  try {
+    return nativeHost(paths);
+  } catch (error) {
+    if (must) throw error;
+    warn(`${error.message}; WebAssembly computes`);
+    return undefined;
+  }
+}
+
 /** serve()'s host, except for post. */
-export const nodeHost = ({wasmPaths, gpu} = {}) => ({
+export const nodeHost = ({wasmPaths, gpu, native} = {}) => ({
+  native: native && (warn => nativeOf(native, warn)),
   startReader, startThread,
   compile: variant => compile(variant, wasmPaths),
   canShare: true,

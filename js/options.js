@@ -84,6 +84,7 @@ const OPTIONS = {
     cache: CACHE, ignoreQuery: QUERY, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them
+    backend: word(undefined, ['wasm', 'native']),
     device: word('auto', ['auto', 'cpu', 'gpu']),
     gpuLayers: kind(undefined, only(isWhole(2 ** 24, 1)),
       `it must be a whole number from 1 to ${2 ** 24}; device: 'cpu' uses no GPU`), gpuMemory: number(0, 1e7),

@@ -55,8 +55,8 @@ class Stop {
 }
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors,
- * gpu(), which may promise WebGPU's object; swap: files() of Swap; runtime: its name and version;
- * backend() for a Store;
+ * gpu(), which may promise WebGPU's object; native(warn), which may promise the native engine
+ * (native.js); swap: files() of Swap; runtime: its name and version; backend() for a Store;
  * mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, talks, source, chosen, warnings, stored = 0;
@@ -76,31 +76,33 @@ export function serve(host) {
       stored = p.stored;
       host.post({progress: {phase: 'load', ...p}});
     };
-    source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
-      {progress, warning: warn});
+    const native = await host.native?.(warn);
+    source = from.bytes ? bytesSource(from.bytes) : native?.source(from) ?? new RemoteSource(
+      host.startReader(), {progress, warning: warn});
     const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
     chosen = estimate ? undefined       // otherwise while the file is opened
-      : chosenGpu(options.device, host.gpu, options.withoutGpu);
+      : chosenGpu(options.device, native ? () => native.gpu() : host.gpu, options.withoutGpu);
     await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
-      i2sLayout: options.i2sLayout,
+      i2sLayout: options.i2sLayout, native,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
     check();
     await engine.open();
+    const asked = native ? options : {...options, threads: 0};  // a module has its threads already
     if (estimate) {
-      const {warnings: reduced, ...estimated} = engine.estimate({...options, threads: 0});
+      const {warnings: reduced, ...estimated} = engine.estimate(asked);
       warnings.push(...reduced);
       return estimated;
     }
     const which = await chosen;
     check();
-    if (!which.gpu) await engine.widen({...options, threads: 0});
+    if (!which.gpu) await engine.widen(asked);
     check();
     if (MISTAKES.includes(which.error?.code)) warn(which.error.message);
-    await engine.context({...options, threads: 0}, which, trials);
+    await engine.context(asked, which, trials);
     warnings.push(...engine.warnings);
     await source.settle?.(engine.reading);
     await engine.decide(left);

@@ -29,9 +29,8 @@ export class Transport {
       length: begin => lengthFrom(this.#source, begin),
       read: (at, dst, length, state) => this.#read(at, unsigned(dst), unsigned(length), unsigned(state)),
       cancel: state => this.#cancel(unsigned(state)),
-      save: (at, length) => this.#take(memory.bytes(at, unsigned(length))),
-      load: (at, dst, length) =>
-        memory.bytes(dst, unsigned(length)).set(this.#session.subarray(at, at + unsigned(length))),
+      save: (at, length) => this.#take(memory.copy(at, unsigned(length))),
+      load: (at, dst, length) => memory.put(dst, this.#session.subarray(at, at + unsigned(length))),
     };
   }
 
@@ -56,12 +55,12 @@ export class Transport {
   /* A status if it can be answered at once; else undefined. */
   #answer(at, dst, length) {
     if (this.#source.readSync) {
-      this.#source.readSync(at, this.#memory.bytes(dst, length));
+      this.#memory.fill(dst, length, target => this.#source.readSync(at, target));
       return OK;
     }
     if (!this.#opening) return undefined;
     const part = this.#held.find(h => h.at <= at && at + length <= h.at + h.bytes.length);
-    if (part) this.#memory.bytes(dst, length).set(part.bytes.subarray(at - part.at, at - part.at + length));
+    if (part) this.#memory.put(dst, part.bytes.subarray(at - part.at, at - part.at + length));
     else this.#missing = {at, length};
     return part ? OK : PENDING;
   }
@@ -77,7 +76,7 @@ export class Transport {
     const settle = (error, bytes) => {
       this.#reads.delete(state);
       if (error) memory.failure = error;
-      if (bytes) memory.bytes(dst, length).set(bytes);
+      if (bytes) memory.put(dst, bytes);
       if (error || bytes) memory.store(state, error ? E_IO : OK);
       this.#arrived();
       this.#expect();

@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 
 - js/names.js: names of numbers that js/engine.js asks for, and the constants that js/ uses;
 - js/addresses.js: which arguments of the functions that js/ calls are addresses or sizes;
+- bindings/node/calls.c: the functions that the Node.js addon exports, with the kinds of their arguments;
 - bindings/python/qsf/_names.py: all names, for Python;
 - docs/flat.md: the tables of numbers, texts and options.
 """
@@ -20,6 +21,7 @@ FLAT = ROOT / "bindings" / "qsf_flat.h"
 SCRIPT, PAGE = ROOT / "js" / "names.js", ROOT / "docs" / "flat.md"
 PYTHON = ROOT / "bindings" / "python" / "qsf" / "_names.py"
 ADDRESSES = ROOT / "js" / "addresses.js"
+ADDON = ROOT / "bindings" / "node" / "calls.c"
 # Whose names are.
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
           ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
@@ -119,21 +121,30 @@ def script(known):
     return out
 
 
+def called():
+    """The names that js/ calls."""
+    calls = "".join(path.read_text() for path in sorted((ROOT / "js").glob("*.js")) if path != ADDRESSES)
+    return set(re.findall(r"\.(\w+)", calls))
+
+
+def flat_functions():
+    """(result, name, parameters) of the flat interface."""
+    code = re.sub(r"/\*.*?\*/", "", FLAT.read_text(), flags=re.S)
+    return re.findall(r"QSF_API\s+([\w *]+?)\s*\b(qsf_flat_\w+)\(([^()]*)\);", code)
+
+
 def addresses():
     """Of each function that js/ calls, a letter for each parameter: a for a pointer or a size."""
-    code = re.sub(r"/\*.*?\*/", "", FLAT.read_text(), flags=re.S)
-    found = re.findall(r"QSF_API[\w *]+?\b(qsf_flat_\w+)\(([^()]*)\);", code)
+    found = [(name, parameters) for _, name, parameters in flat_functions()]
     for path in sorted((ROOT / "platform" / "wasm").glob("*.c")):
         found += re.findall(r'WASM_EXPORT\("(\w+)"\)[\w *]+\(([^()]*)\)', path.read_text())
-    calls = "".join(path.read_text() for path in sorted((ROOT / "js").glob("*.js")) if path != ADDRESSES)
-    called = set(re.findall(r"\.(\w+)", calls))
-    kinds = {}
+    names, kinds = called(), {}
     for name, parameters in found:
         letters = "".join("a" if re.search(r"\*|\bsize_t\b|\bqsf_log_fn\b", one) else "-"
                           for one in parameters.split(","))
         if "uint64_t" in parameters:
             sys.exit(f"{FLAT}: {name} has a 64-bit parameter that is not an address")
-        if name in called and "a" in letters:
+        if name in names and "a" in letters:
             kinds[name] = letters
     out = ("/* Which arguments of a module's functions are addresses or sizes (a): BigInts, if the module's\n"
            " * addresses have 64 bits. tools/make_names.py makes it from bindings/qsf_flat.h and\n"
@@ -141,6 +152,74 @@ def addresses():
            " * SPDX-License-Identifier: MIT */\n"
            "export const ADDRESSES = {\n")
     return out + "".join(f"  {name}: '{letters}',\n" for name, letters in sorted(kinds.items())) + "};\n"
+
+
+# What the addon repeats within a call, and what it does in a way of its own.
+STEPS = ("qsf_flat_step", "qsf_flat_embedding_step", "qsf_flat_refine")
+OWN_CALLS = {
+    "qsf_flat_free": ("NODE_HANDLE", "node_free(e, v[0].u)"),
+    "session_save": ("NODE_HANDLE", "node_session_save(e, v[0].u)"),
+    "session_load": ("NODE_HANDLE, NODE_SIZE", "node_session_load(e, v[0].u, (double)v[1].n)"),
+    "adapter_load": ("NODE_HANDLE, NODE_TEXT, NODE_SIZE",
+                     "node_adapter_load(e, v[0].u, v[1].p, (double)v[2].n)"),
+}
+SIZES = {"char": "1", "int32_t": "4", "uint32_t": "4", "float": "4", "size_t": "sizeof(size_t)"}
+HANDLES = ("handle", "model", "context", "conversation", "answer", "adapter", "embedding", "parent", "but")
+
+
+def addon_argument(parameters, i):
+    """The kind of a parameter, and the member of node_value."""
+    _, of, star, name = re.fullmatch(r"(const )?(\w+) (\*?)(\w+)", parameters[i]).groups()
+    if not star:
+        kind = {"uint32_t": "NODE_HANDLE" if name in HANDLES else "NODE_U32", "int32_t": "NODE_I32",
+                "double": "NODE_DOUBLE", "size_t": "NODE_SIZE"}[of]
+        return kind, {"NODE_I32": "i", "NODE_DOUBLE": "d", "NODE_SIZE": "n"}.get(kind, "u")
+    sizes = [k for k in range(i + 1, len(parameters)) if parameters[k].startswith("size_t ")
+             and "*" not in parameters[k]]
+    if name == "options":
+        return "NODE_LIST", "p"
+    if name in ("name", "path"):
+        return "NODE_TEXT", "p"
+    if name == "ids" and "lens" in " ".join(parameters):
+        return "NODE_LENT", "p"
+    return f"NODE_AT({SIZES[of]}, {sizes[0]})", "p"
+
+
+def addon_row(result, name, parameters):
+    """The wrapper of a function, and its row of the table."""
+    parameters = [" ".join(one.split()) for one in parameters.split(",")]
+    if name in OWN_CALLS:
+        kinds, body = OWN_CALLS[name]
+    else:
+        taken = [addon_argument(parameters, i) for i in range(len(parameters))]
+        kinds = ", ".join(kind for kind, _ in taken)
+        body = f"{name}({', '.join(f'v[{i}].{member}' for i, (_, member) in enumerate(taken))})"
+    short = f"call_{name.removeprefix('qsf_flat_')}"
+    makes = "true" if name.endswith("_new") else "false"
+    unused = "" if "(e, " in body else "(void)e; "
+    text = ""
+    if name in STEPS:
+        text = f"static int32_t one_{short[5:]}(const node_value *v) {{ return {body}; }}\n"
+        unused, body = "", f"node_steps(e, v, one_{short[5:]})"
+    inside = f"{unused}return {body};" if result != "void" else f"{unused}{body}; return 0;"
+    text += (f"static double {short}(node_engine *e, const node_value *v)\n{{\n    " +
+             inside.replace("; ", ";\n    ") + "\n}\n")
+    row = f'    {{ "{name}",\n      {{ {kinds} }},\n      {kinds.count("NODE_")}, {makes}, {short} }},\n'
+    return text, row
+
+
+def addon():
+    """bindings/node/calls.c"""
+    names = called()
+    found = [f for f in flat_functions() if f[1] in names and f[1] not in ("qsf_flat_model_new",)]
+    found += [("int32_t", name, "") for name in OWN_CALLS if not name.startswith("qsf_")]
+    made = [addon_row(*function) for function in found]
+    return ("/* The functions that the addon exports: those of the flat interface that js/ calls, and what\n"
+            " * a module has besides.  tools/make_names.py makes this file from bindings/qsf_flat.h.\n"
+            " * SPDX-License-Identifier: MIT */\n"
+            '#include "node.h"\n\n' + "".join(text for text, _ in made) +
+            "\nconst node_call node_calls[] = {\n" + "".join(row for _, row in made) +
+            "};\nconst size_t node_n_calls = sizeof node_calls / sizeof *node_calls;\n")
 
 
 def map_camel(names):
@@ -209,7 +288,7 @@ def page(text):
 
 def main():
     known = constants()
-    made = {SCRIPT: script(known), ADDRESSES: addresses(), PYTHON: python(known),
+    made = {SCRIPT: script(known), ADDRESSES: addresses(), ADDON: addon(), PYTHON: python(known),
             PAGE: page(PAGE.read_text())}
     for path, text in made.items():
         if path.exists() and path.read_text() == text:

@@ -36,6 +36,15 @@ if [ -z "$name" ]; then
     echo '{"private": true, "type": "module"}' >package.json
     npm install --silent --offline --no-audit --no-fund "$package"
     cd - >/dev/null
+    # the same with the native engine
+    rm -rf "$work/native"
+    if [ -f "$native/qsf.node" ]; then
+        mkdir -p "$work/native"
+        echo '{"private": true, "type": "module"}' >"$work/native/package.json"
+        machine=$(node -p 'process.platform + "-" + process.arch')
+        addon=$(tools/pack_node.sh "$native/qsf.node" "$machine" "$work")
+        (cd "$work/native" && npm install --silent --offline --no-audit --no-fund "$package" "$addon")
+    fi
     cp js/test/types/* "$work/user"
     # peers whose types it is checked with
     for peer in openai @ai-sdk @langchain; do
@@ -54,6 +63,7 @@ QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_
 QSF_TEST_RUN=$native/qsf-run QSF_TEST_SERVE=$native/qsf-serve
 QSF_TEST_WORK=$work/$name QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
+if [ -d "$work/native" ]; then export QSF_TEST_NATIVE="$work/native"; fi
 export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_SERVE QSF_TEST_WORK QSF_TEST_TOOLS \
     QSF_TEST_WASM QSF_TEST_CHROMIUM
 rm -rf "$QSF_TEST_WORK"

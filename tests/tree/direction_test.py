@@ -35,6 +35,7 @@ BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", 
                     "convert/tune")
 # The programs see the public headers alone; bindings/ and parity/ also the platform's table.
 BELOW["bindings"] = ("core/base", "hub")             # bindings/python finds models by name
+BELOW["bindings/node"] = ("core/base", "bindings")
 BELOW["serve"] = ()
 BELOW["hub"] = ("core/base", "core/text", "platform")      # lists are JSON, and libcurl is loaded
 BELOW["parity"] = ("core/base", "hub")
@@ -92,8 +93,8 @@ CIRCLES = {
 }
 # Scripts: what browsers and Node.js share is below what only one of them runs.  The page is a user
 # of the package, and sees its entry alone.
-NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/node_host.js",        # Node.js's files in js/
-        "js/worker-node.js")
+NODE = ("js/addons.js", "js/cli.js", "js/folder.js", "js/native.js", "js/node.js",      # Node.js's files
+        "js/node_host.js", "js/worker-node.js")
 PAGE_SERVER = "demo/serve.mjs"          # a program for Node.js, which serves the page to try it
 FOREIGN = ("@langchain/core/",)         # what an optional file may import of the package whose shape it has
 SHAPES = ("js/langchain.js",)
@@ -115,7 +116,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 def room(path):
     """The folder of BELOW that a path of the tree lies in; "" for the public headers and the rest."""
     parts = path.split("/")
-    if parts[0] in ("core", "convert"):
+    if parts[0] in ("core", "convert") or path.startswith("bindings/node/"):
         return parts[0] + "/" + parts[1] if len(parts) > 2 else parts[0]
     return parts[0] if parts[0] in BELOW else ""
 

@@ -1,0 +1,175 @@
+/* The native engine in place of the modules: chosen by itself or by name, with the same answers.
+ * SPDX-License-Identifier: MIT
+ *
+ * QSF_TEST_NATIVE   a folder in which the package was installed with @qsf/PLATFORM */
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {readFile, rm} from 'node:fs/promises';
+import {join} from 'node:path';
+import {after, before, beforeEach, describe, test} from 'node:test';
+import {pathToFileURL} from 'node:url';
+import {Worker} from 'node:worker_threads';
+import {tinyModel} from './tiny.js';
+import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, collect, fileServer, nativeTokens} from './tools.js';
+
+const folder = process.env.QSF_TEST_NATIVE, skip = folder ? false : 'no addon was built';
+const entry = folder && pathToFileURL(join(folder, 'node_modules', 'qsf', 'node.js')).href;
+const {load, estimate, cache} = folder ? await import(entry) : {};
+const tiny = tinyModel({context: 2048}), LONG = {temperature: 0, ignoreEnd: true, maxTokens: 24};
+process.env.QSF_CACHE = join(WORK, 'store');
+delete process.env.QSF_BACKEND;
+
+const textOf = async parts => (await collect(parts)).text;
+async function using(from, options, body) {
+  const model = await load(from, {contextLength: 512, threads: 1, ...options});
+  try {
+    return await body(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
+describe('which engine computes', {skip}, () => {
+  beforeEach(() => { delete process.env.QSF_BACKEND; });
+  const backendOf = options => using(tiny, options, ({info}) => [info.backend, info.variant === 'native']);
+
+  test('the native one, if its package is installed', async () => {
+    assert.deepEqual(await backendOf(), ['native', true]);
+  });
+  test('the one that is asked for', async () => {
+    assert.deepEqual(await backendOf({backend: 'wasm'}), ['wasm', false]);
+    process.env.QSF_BACKEND = 'wasm';
+    assert.deepEqual(await backendOf(), ['wasm', false]);
+    assert.deepEqual(await backendOf({backend: 'native'}), ['native', true]);
+    process.env.QSF_BACKEND = 'fast';
+    await assert.rejects(backendOf(), {code: 'ARGUMENT', message: /QSF_BACKEND is "fast"/});
+    delete process.env.QSF_BACKEND;
+    await assert.rejects(backendOf({backend: 'fast'}), {code: 'ARGUMENT', message: /must be wasm or native/});
+  });
+  test('a module, if an option is about modules', async () => {
+    assert.deepEqual(await backendOf({relaxed: false}), ['wasm', false]);
+    await assert.rejects(backendOf({backend: 'native', device: 'gpu'}), {code: 'UNSUPPORTED'});
+  });
+  test('a module without the package, and an error if it must be native', async () => {
+    const run = options => execFileSync(process.execPath, ['--input-type=module', '-e', `
+      const {load} = await import(${JSON.stringify(pathToFileURL(join(PACKAGE, 'node.js')).href)});
+      const model = await load(${JSON.stringify(GGUF)}, ${JSON.stringify({threads: 1, ...options})})
+        .catch(error => ({info: {backend: error.code + ': ' + error.message}, dispose() {}}));
+      console.log(model.info.backend);
+      await model.dispose();`], {encoding: 'utf8', cwd: WORK}).trim();
+    assert.equal(run({contextLength: 512}), 'wasm');
+    assert.match(run({backend: 'native'}), /^UNSUPPORTED: .* npm install @qsf\//);
+  });
+});
+
+describe('answers', {skip}, () => {
+  test('have the tokens of qsf-run, and its speed is not a module\'s', async () => {
+    for (const path of [QSF, GGUF])
+      await using(path, {}, async model => {
+        assert.deepEqual((await answer(model)).ids, nativeTokens(path, 24));
+        assert.notEqual(model.info.isa, 'wasm');
+      });
+  });
+  test('have the text of the modules', async () => {
+    const texts = [];
+    for (const backend of ['native', 'wasm'])
+      texts.push(await using(GGUF, {backend}, async model => (await answer(model)).text));
+    assert.equal(texts[0], texts[1]);
+    assert.match(texts[0], /Paris/);
+  });
+  test('come from all kinds of sources', async () => {
+    const bytes = await readFile(QSF), wanted = nativeTokens(QSF, 24);
+    for (const from of [pathToFileURL(QSF), new Blob([bytes]), new Uint8Array(bytes)])
+      assert.deepEqual(await using(from, {}, async model => (await answer(model)).ids), wanted);
+  });
+  test('come from a URL, whose file both engines keep in one cache', async () => {
+    await rm(process.env.QSF_CACHE, {recursive: true, force: true});
+    const server = await fileServer(QSF), wanted = nativeTokens(QSF, 24);
+    try {
+      for (const backend of ['native', 'wasm', 'native'])
+        await using(server.url, {backend}, async model => {
+          assert.deepEqual((await answer(model)).ids, wanted);
+        });
+      assert.deepEqual(server.asked, ['all']);
+      assert.equal((await cache.list()).length, 1);
+    } finally {
+      server.close();
+      await rm(process.env.QSF_CACHE, {recursive: true, force: true});
+    }
+  });
+  test('come while layers are read from the file', async () => {
+    const options = {memory: 60, contextLength: 256};
+    await using(QSF, options, async model => {
+      assert.equal(model.info.resident, false);
+      assert.deepEqual((await answer(model)).ids, nativeTokens(QSF, 24));
+    });
+    const planned = await estimate(QSF, options);
+    assert.ok(planned.fits && planned.memoryBytes <= 60e6);
+  });
+});
+
+describe('20 conversations', {skip}, () => {
+  const MANY = 20, said = i => [`Once ${'x'.repeat(i)}`, `And then ${i}`];
+  const spoken = async (model, i) => {
+    const talk = model.conversation({...LONG, template: 'chatml'}), texts = [];
+    for (const text of said(i)) texts.push(await textOf(talk.chat(text)));
+    return texts;
+  };
+  let wanted;
+  before(async () => {
+    wanted = await using(tiny, {maxParallel: 1, contextLength: 2048}, async model => {
+      const all = [];
+      for (let i = 0; i < MANY; i++) all.push(await spoken(model, i));
+      return all;
+    });
+  });
+  for (const options of [{contextLength: 4096}, {maxParallel: 4, contextLength: 352, threads: 2}])
+    test(`at the same time have their own texts: ${JSON.stringify(options)}`, () =>
+      using(tiny, options, async model => assert.deepEqual(
+        await Promise.all(wanted.map((_, i) => spoken(model, i))), wanted)));
+  test('in several threads of the caller', {timeout: 60_000}, async () => {
+    const script = `const {load} = await import(${JSON.stringify(entry)});
+      const {parentPort, workerData} = await import('node:worker_threads');
+      const model = await load(workerData, {threads: 1, contextLength: 2048, maxParallel: 1});
+      parentPort.postMessage((await model.conversation({temperature: 0, ignoreEnd: true, maxTokens: 24,
+        template: 'chatml'}).chat(${JSON.stringify(said(3)[0])})).text);
+      await model.dispose();`;
+    const texts = await Promise.all([1, 2, 3].map(() => new Promise((resolve, reject) => {
+      const url = new URL(`data:text/javascript,${encodeURIComponent(script)}`);
+      new Worker(url, {workerData: tiny}).once('message', resolve).once('error', reject);
+    })));
+    assert.deepEqual(texts, [wanted[3][0], wanted[3][0], wanted[3][0]]);
+  });
+});
+
+test('a session goes from one engine to the other', {skip}, async () => {
+  const saved = await using(GGUF, {backend: 'native'}, async model => {
+    await answer(model, {maxTokens: 4});
+    return {session: await model.saveSession(), ids: (await answer(model, {maxTokens: 8})).ids};
+  });
+  await using(GGUF, {backend: 'wasm'}, async model => {
+    const tokens = await model.loadSession(saved.session);
+    assert.ok(tokens > 30, `${tokens} tokens`);
+    assert.deepEqual((await answer(model, {maxTokens: 8})).ids, saved.ids);
+    assert.ok((await model.stats()).promptTokens < 10, 'its prompt was computed again');
+  });
+});
+
+test('a model that is not disposed of ends with the process', {skip}, () => {
+  execFileSync(process.execPath, ['--input-type=module', '-e', `
+    const {load} = await import(${JSON.stringify(entry)});
+    const model = await load(${JSON.stringify(QSF)}, {contextLength: 512});
+    const parts = model.chat(${JSON.stringify(QUESTION)});
+    await parts.next();`], {timeout: 60_000});
+});
+
+/* The addon itself, called as the package never would. */
+describe('misuse of the addon', {skip}, () => {
+  const machine = `${process.platform}-${process.arch}`;
+  const addon = folder && join(folder, 'node_modules', '@qsf', machine, 'qsf.node');
+  const rounds = Number(process.env.QSF_TEST_ROUNDS ?? 4);
+  for (let round = 1; round <= rounds; round++)
+    test(`round ${round} ends without a crash`, () => {
+      execFileSync(process.execPath, ['js/test/misuse.js', addon, String(round)], {timeout: 120_000});
+    });
+});
