@@ -252,8 +252,8 @@ static void program_fish(const option_program *p, FILE *out)
     if (*programs) {
         fprintf(out, "function __%s_program\n    set -l words (commandline -opc)\n"
                 "    complete -C \"qsf-$words[2] $words[3..] \"(commandline -ct)\nend\n"
-                "complete -c %s -n '__fish_seen_subcommand_from %s' -f -a '(__%s_program)'\n", p->name, p->name,
-                programs, p->name);
+                "complete -c %s -n '__fish_seen_subcommand_from %s' -f -a '(__%s_program)'\n",
+                p->name, p->name, programs, p->name);
         snprintf(when, sizeof when, " -n 'not __fish_seen_subcommand_from %s'", programs);
     }
     if (*commands || *programs)

@@ -42,7 +42,7 @@ extern "C" {
 #define QSF_VERSION_MAJOR 0
 #define QSF_VERSION_MINOR 1
 #define QSF_VERSION_PATCH 0
-#define QSF_VERSION "0.1.0"
+#define QSF_VERSION "0.2.0"
 
 /* ---- status ---------------------------------------------------------------------------------- */
 

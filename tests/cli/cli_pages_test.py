@@ -81,7 +81,8 @@ class Completion(unittest.TestCase):
         for program in PROGRAMS:
             script(program, "bash", program)
         asking = "".join(f". ./{program}\n" for program in PROGRAMS)
-        asking += 'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; echo "${COMPREPLY[*]}"; }\n'
+        asking += 'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; said; }\n'
+        asking += 'said() { echo "${COMPREPLY[*]}"; }\n'
         asking += "".join(f"ask {line}\n" for line in self.ASKED)
         asking += "ask qsf-run --kv-type = q2\nask qsf-run --seed ''\n"         # readline splits at =
         r = subprocess.run([bash, "--norc", "-c", asking], cwd=WORK.name, capture_output=True, text=True)
@@ -135,7 +136,7 @@ class Completion(unittest.TestCase):
             pass
         shell.wait(60)
         os.close(master)
-        wanted = [[*line.split()[1:-1], *answers] for line, answers in self.ASKED.items() if len(answers) == 1]
+        wanted = [[*line.split()[1:-1], *found] for line, found in self.ASKED.items() if len(found) == 1]
         got = pathlib.Path(WORK.name, "got").read_text().splitlines()
         self.assertEqual([line.split() for line in got], wanted)
 

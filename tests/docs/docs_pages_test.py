@@ -177,7 +177,7 @@ def sentences(text):
 
 def main():
     for maker in ("make_api.py", "make_ladder.py", "make_names.py", "make_options.py", "make_python.py",
-                  "plot.py"):
+                  "make_version.py", "plot.py"):
         command = [sys.executable, ROOT / "tools" / maker, "--check"]
         check = subprocess.run(command, capture_output=True, text=True)
         if check.returncode:

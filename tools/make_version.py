@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Writes the version, QSF_VERSION of include/qsf.h, where neither CMake nor the compiler puts it.
+SPDX-License-Identifier: MIT
+
+    python3 tools/make_version.py            writes the places below
+    python3 tools/make_version.py --check    reports which of them have another version
+    python3 tools/make_version.py --print    prints the version
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# A file, and the expression of which the group is the version.
+PLACES = [
+    ("js/package.json", r'(?m)^  "version": "([^"]+)"'),
+    ("docs/bundlers.md", r"/npm/qsf@([\d.]+)/"),
+    ("CHANGELOG.md", r"(?m)^## (\d[\d.]*)"),
+]
+
+
+def version():
+    return re.search(r'#define QSF_VERSION "([\d.]+)"', (ROOT / "include" / "qsf.h").read_text())[1]
+
+
+def main():
+    if sys.argv[1:] == ["--print"]:
+        print(version())
+        return
+    for name, expression in PLACES:
+        text = (ROOT / name).read_text()
+        found = re.search(expression, text)
+        if not found:
+            sys.exit(f"{name}: no version matches {expression}")
+        if found[1] == version():
+            continue
+        if sys.argv[1:] == ["--check"]:
+            sys.exit(f"{name} has version {found[1]}, include/qsf.h {version()}: run python3 {sys.argv[0]}")
+        if name == "CHANGELOG.md":
+            sys.exit(f"CHANGELOG.md begins with version {found[1]}: add a section ## {version()}, unreleased")
+        (ROOT / name).write_text(text[: found.start(1)] + version() + text[found.end(1) :])
+
+
+if __name__ == "__main__":
+    main()
