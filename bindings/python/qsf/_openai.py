@@ -207,7 +207,11 @@ class _Requests:
         return _object({**_head("text_completion", self.name, "cmpl"), "choices": choices,
                         "usage": _usage([one.usage for one in answers])})
 
-    def embeddings(self, given: Any, encoding_format: str, dimensions: Any, others: dict[str, Any]) -> Any:
+    def embeddings(self, given: Any, encoding_format: Any, dimensions: Any, others: dict[str, Any]) -> Any:
+        if encoding_format is None or _is_omitted(encoding_format):
+            encoding_format = "float"
+        if not isinstance(encoding_format, str) or encoding_format not in ("float", "base64"):
+            raise refuse(f"encoding_format is {shown(encoding_format)}; it must be float or base64")
         if dimensions is not None and not _is_omitted(dimensions):
             raise refuse("dimensions: embeddings have the width of the model's")
         if unknown := set(_options(others)):
@@ -241,7 +245,9 @@ def _number(options: dict[str, Any], stream: bool) -> list[dict[str, Any]]:
     n = options.pop("n", 1)
     if not isinstance(n, int) or n < 1 or (stream and n > 1):
         raise refuse(f"n is {shown(n)}; it must be a whole number from 1, and a stream is one answer")
-    seed = options.get("seed") or (time.time_ns() % 2 ** 48 if n > 1 else None)
+    seed = options.get("seed")
+    if seed is None and n > 1:
+        seed = time.time_ns() % 2 ** 48
     return [{**options, "seed": seed, "choice": i} for i in range(n)] if n > 1 else [options]
 
 

@@ -70,8 +70,10 @@ def word(words: list[str], engine: str | None = None) -> Kind:
 
 
 def among(numbers: list[int]) -> Kind:
-    return Kind(lambda v: v if v in numbers and not isinstance(v, bool) else None,
-                "it must be one of " + ", ".join(map(str, numbers)))
+    def take(value: Any) -> int | None:
+        n = as_whole(value)
+        return n if n in numbers else None
+    return Kind(take, "it must be one of " + ", ".join(map(str, numbers)))
 
 
 def name(what: str, engine: str | None = None) -> Kind:

@@ -16,6 +16,7 @@ from llm.parts import StreamEvent
 from pydantic import create_model
 
 from ._answer import Answer, Piece
+from ._hub import name_of
 from ._option_types import ContextOptions, SamplingOptions
 from ._options import CALLS
 from ._schema import closed
@@ -159,11 +160,11 @@ def register_commands(cli: Any) -> None:
     @click.argument("name")
     @click.argument("model")
     def add(name: str, model: str) -> None:
-        """Call a MODEL (a QSF or GGUF file) NAME"""
+        """Call a MODEL (a QSF or GGUF file, or OWNER/REPO of Hugging Face's hub) NAME"""
         place = pathlib.Path(model).expanduser()
-        if not place.exists():
+        if not place.exists() and not name_of(model):
             raise click.ClickException(f"{model}: no such file")
-        _keep({**_known(), name: str(place.resolve())})
+        _keep({**_known(), name: str(place.resolve()) if place.exists() else model})
 
     @group.command()
     @click.argument("name")

@@ -199,7 +199,10 @@ class Llm(unittest.TestCase):
         self.llm("qsf", "add", "calls", calls())
         self.llm("qsf", "add", "tiny", tiny())
         self.assertIn("no such file", self.llm("qsf", "add", "none", "none.gguf", code=1))
-        self.assertIn("calls", self.llm("qsf", "list"))
+        self.llm("qsf", "add", "named", "owner/repo:Q8_0")
+        listed = self.llm("qsf", "list")
+        self.assertIn(f"calls  {calls().resolve()}", listed)
+        self.assertIn("named  owner/repo:Q8_0", listed)
         self.assertEqual(self.llm("-m", "hello", "-s", "Be brief.", "Hi", *cold, "chatml").strip(),
                          "Hello world.")
         self.assertIn("2 output", self.llm("-c", "And?", "-u", "-m", "hello", "--no-stream", *cold, "chatml"))

@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT
 
     misuse_test.py LIBQSF_PYTHON [SEED [CALLS]]
 """
-import contextlib, io, math, pathlib, random, re, sys
+import contextlib, io, math, os, pathlib, random, re, sys
 
 from python_case import CHAT, Case, FOLDER, hello, load
 import numpy as np
@@ -14,6 +14,7 @@ from qsf import _options
 from qsf.llama_cpp import Llama
 
 SEED, CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 1, int(sys.argv[2]) if len(sys.argv) > 2 else 2500
+os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(FOLDER))
 ERRORS = (qsf.QsfError, TypeError)
 chance = random.Random(SEED)
 model, closed = load(hello(), context_length=256), load(hello())
@@ -48,7 +49,7 @@ VALUES = [
     range(3), iter([1]), np.arange(3), np.float32(1), np.zeros((2, 2)), re.compile("a"),
     re.compile("(?<=a)b"), pathlib.Path("x"), model, talk, stream, qsf, math.pi]
 NAMES = sorted({name for call in _options.CALLS.values() for name in call})
-SAFE = {"max_tokens"}                           # its values would take long, and others test them
+SAFE = {"max_tokens", "threads"}                # their values would take long, and others test them
 
 
 def options(call):
@@ -91,7 +92,10 @@ CASES = [
     lambda: form(client.chat.completions.create), lambda: client.completions.create(prompt=value()),
     lambda: client.embeddings.create(input=value(), encoding_format=value()), lambda: qsf.OpenAI(value()),
     lambda: llama(value(), max_tokens=2), lambda: llama.tokenize(value()), lambda: llama.detokenize(value()),
-    lambda: model.achat(value(), **options("chat")), lambda: next(stream, None), lambda: stream.close()]
+    lambda: model.achat(value(), **options("chat")), lambda: next(stream, None), lambda: stream.close(),
+    lambda: qsf.pull(value(), **options("pull")), lambda: qsf.pull(f"hf:{value()}", **options("pull")),
+    lambda: qsf.convert(value(), value(), **options("convert")),
+    lambda: qsf.convert(hello(), FOLDER / "misuse.qsf", **options("convert"), threads=1)]
 
 
 results = errors = 0
