@@ -261,7 +261,8 @@ static int check_settings(run_settings *set, const option_list *rest)
 static bool run_arrives(const run_settings *set)
 {
     const bool others = set->render || set->accept || set->tokenize || set->detokenize || set->draft_model
-        || set->common.draft_mtp || set->bench || set->session || set->prompt_cache;
+        || set->common.draft_mtp || set->bench || set->session || set->prompt_cache
+        || strcmp(set->common.io, "auto");
     return hub_is_name(set->model) && !others && !set->interactive && (set->prompt || set->file || set->ids);
 }
 

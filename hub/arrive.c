@@ -198,7 +198,7 @@ static qsf_status arrival_length(void *user, qsf_file *file, uint64_t *out)
 /* ---- begin and end ---- */
 
 const char *hub_arrival_path(const hub_arrival *a) { return a->grows ? a->path : a->found; }
-const qsf_platform *hub_arrival_platform(const hub_arrival *a) { return &a->platform; }
+const qsf_platform *hub_arrival_platform(const hub_arrival *a) { return a->grows ? &a->platform : a->native; }
 
 /* The native platform has no user, so that its other functions may get ours. */
 static bool arrival_platform(hub_arrival *a)

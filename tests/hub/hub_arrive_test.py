@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
 
 Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
 """
-import pathlib, subprocess, threading, unittest
+import pathlib, signal, subprocess, threading, unittest
 
 import hub_case
 from cli_case import WORK
@@ -90,6 +90,16 @@ class Arrives(Case):
             self.assertIn(b"SHA-256", r.communicate()[1])
             self.assertEqual(r.returncode, 3)
             self.assertFalse(self.snapshot("owner/a", "a-Q4_0.gguf").exists())
+
+    def test_an_interruption_keeps_what_came(self):
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, "-v")
+            self.until(r.stderr, b"KV cache")
+            r.send_signal(signal.SIGINT)
+            self.assertEqual((r.communicate()[0], r.returncode), (b"", 130))
+        part, = self.hub.glob("*/blobs/*.incomplete")
+        self.assertEqual(part.read_bytes(), DATA[:part.stat().st_size])
+        self.assertGreaterEqual(part.stat().st_size, FIRST)
 
     def test_a_file_that_ends_too_early_is_an_error_that_says_so(self):
         self.sent = DATA[:FIRST]
