@@ -77,6 +77,7 @@ static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer
     qsf_answer_event e = { .size = sizeof e };
     if (!answer_room(a)) return report(&no_memory);
     if (p->token >= 0) a->ids[a->n_ids++] = p->token;
+    if (p->len && s->set->arrival) model_names_quiet();
     if (view && p->len) answer_view_bytes(view, p->text, p->len);
     while (!qsf_conversation_event(s->talk, &e)) {
         message_take(&a->said, &e);

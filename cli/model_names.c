@@ -5,6 +5,7 @@
 #include "name.h"
 #include "run.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,11 +98,19 @@ static void progress_begin(progress_line *l, const hub_progress *p)
     fprintf(stderr, "downloading %s (%.1f MB%s)%s\n", p->name, (double)p->total / 1e6, of, from);
 }
 
+static atomic_bool progress_quiet;
+
+void model_names_quiet(void)
+{
+    if (!atomic_exchange(&progress_quiet, true) && terminal_moves(stderr)) fputs("\r\033[K", stderr);
+}
+
 static void progress_show(void *user, const hub_progress *p)
 {
     static progress_line l;
     const uint64_t now = clock_ns();
     (void)user;
+    if (atomic_load(&progress_quiet)) return;
     if (p->what == HUB_BEGINS) progress_begin(&l, p);
     else if (terminal_moves(stderr) && p->what == HUB_ENDS) fputs("\r\033[K", stderr);
     else if (terminal_moves(stderr) && now - l.shown_ns > 100000000) {

@@ -257,6 +257,38 @@ static int check_settings(run_settings *set, const option_list *rest)
     return EXIT_USAGE;
 }
 
+/* Whether the model may be used while it is downloaded: for one answer, by one reader. */
+static bool run_arrives(const run_settings *set)
+{
+    const bool others = set->render || set->accept || set->tokenize || set->detokenize || set->draft_model
+        || set->common.draft_mtp || set->bench || set->session || set->prompt_cache
+        || strcmp(set->common.io, "auto");
+    return hub_is_name(set->model) && !others && !set->interactive && (set->prompt || set->file || set->ids);
+}
+
+/* The model's path in place of its name.  An exit code; errors are reported. */
+static int find_model(run_settings *set)
+{
+    const uint64_t budget = set->common.context.ram_budget;
+    if (!set->model || !run_arrives(set)) return model_names_find(&set->models, &set->model, budget);
+    const hub_options o = model_names_hub(&set->models, budget);
+    qsf_error err;
+    if (hub_arrive(&o, set->model, &set->arrival, &err)) return report(&err);
+    set->model = hub_arrival_path(set->arrival);
+    return EXIT_OK;
+}
+
+/* After an answer the file has to be whole, with the right sum; so it has after a model that
+ * seems damaged: if what came is, it is deleted. */
+static int run_arrived(run_settings *set)
+{
+    qsf_error err;
+    const int code = run_mode(set);
+    const bool failed = hub_arrival_end(set->arrival, code && code != EXIT_MODEL, &err) != QSF_OK;
+    const bool stopped = failed && err.status == QSF_E_CANCELLED;
+    return !failed || (stopped && code && !interrupted()) ? code : report(&err);
+}
+
 int main(int argc, char **argv)
 {
     run_settings set = { .json_blanks = 32, .reasoning = "show" };
@@ -271,8 +303,7 @@ int main(int argc, char **argv)
     if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
     if (set.list_devices) return output_end(run_devices());
     if ((code = check_settings(&set, &rest)) != 0) return code;
-    if ((code = model_names_find(&set.models, &set.model, set.common.context.ram_budget)) != 0
-        || (code = model_names_find(&set.models, &set.draft_model, 0)) != 0)
+    if ((code = find_model(&set)) != 0 || (code = model_names_find(&set.models, &set.draft_model, 0)) != 0)
         return code;
-    return set.render ? output_end(run_render(&set)) : run_mode(&set);
+    return set.render ? output_end(run_render(&set)) : run_arrived(&set);
 }

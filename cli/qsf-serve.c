@@ -163,8 +163,17 @@ static option_program serve_program(option_part *parts)
                              "qsf-serve", &serve_page };
 }
 
+/* OWNER/REPO...: Ollama's clients put the hub's host before it. */
+static const char *serve_hub_bare(const char *text)
+{
+    static const char *const hosts[] = { "hf.co/", "huggingface.co/" };
+    for (int i = 0; i < 2; i++)
+        if (!strncmp(text, hosts[i], strlen(hosts[i]))) return text + strlen(hosts[i]);
+    return text;
+}
+
 /* Requests have no URLs and no paths, which would be this machine's network and files. */
-static bool serve_hub_named(const char *text) { return model_names_valid(text); }
+static bool serve_hub_named(const char *text) { return model_names_valid(serve_hub_bare(text)); }
 
 typedef struct serve_hub_asked {
     const model_settings *models;
@@ -199,6 +208,7 @@ static void serve_hub_note(void *user, const char *line)
 
 static void serve_hub_whole(const char *name, char out[SERVE_NAME + 4])
 {
+    name = serve_hub_bare(name);
     snprintf(out, SERVE_NAME + 4, hub_is_name(name) ? "%s" : "hf:%s", name);
 }
 

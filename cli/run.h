@@ -23,6 +23,7 @@ typedef struct run_settings {
     qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
     model_settings models;
+    hub_arrival *arrival;             /* what downloads the model while it is used; NULL: it is here */
     program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object,

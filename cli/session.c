@@ -132,6 +132,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     mo.i2s_layout = i2s_named(set->common.i2s_layout);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
+    if (set->arrival) mo.platform = hub_arrival_platform(set->arrival);
     int code = trace_open(&set->program.trace, &s->files);
     if (code) return code;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);

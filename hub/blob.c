@@ -88,6 +88,7 @@ typedef struct download {
     uint64_t   skip;            /* of the answer: bytes before `done` that come again */
     bool       checked;         /* the answer's headers */
     hub_tries *tries;
+    const char *incomplete;     /* the file's path */
     char       why[STORE_WHY];
     qsf_error  error;           /* of the sink; status QSF_OK: none */
 } download;
@@ -95,7 +96,7 @@ typedef struct download {
 static void blob_tell(const download *d, int what)
 {
     const hub_progress p = { d->b->name, d->done, d->size > 0 ? (uint64_t)d->size : 0, d->b->part,
-                             d->b->n_parts, d->b->sha256, what };
+                             d->b->n_parts, d->b->sha256, what, d->incomplete };
     if (d->o->progress) d->o->progress(d->o->user, &p);
 }
 
@@ -212,7 +213,8 @@ static qsf_status blob_fetch(const hub_options *o, hub_http *h, const hub_blob *
     char incomplete[HUB_PATH + 16], folder[HUB_PATH];
     uint64_t len;
     hub_tries tries = { 0 };
-    download d = { .o = o, .b = b, .h = h, .size = b->size, .tries = &tries };
+    download d = { .o = o, .b = b, .h = h, .size = b->size, .tries = &tries,
+                   .incomplete = incomplete };
     snprintf(incomplete, sizeof incomplete, "%s.incomplete", b->path);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(b->path, '/') - b->path), b->path);
     sha256_begin(&d.sum);

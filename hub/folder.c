@@ -142,7 +142,7 @@ static void folder_tell(folder *f, int what)
     const hub_options *o = f->s.o;
     if (!o->progress || atomic_flag_test_and_set(&f->tells)) return;
     for (size_t i = 0; i < f->n; i++) sum += atomic_load(&f->done[i]);
-    o->progress(o->user, &(hub_progress){ f->title, sum, f->total, 1, 1, "", what });
+    o->progress(o->user, &(hub_progress){ f->title, sum, f->total, 1, 1, "", what, "" });
     atomic_flag_clear(&f->tells);
 }
 

@@ -12,6 +12,7 @@ typedef struct hub_progress {
     unsigned    part, n_parts;  /* of a split model, from 1 */
     const char *sha256;         /* of the file, in hexadecimal digits; "": not known */
     enum { HUB_BEGINS, HUB_RUNS, HUB_ENDS } what;
+    const char *path;           /* of the file that grows; "": of several */
 } hub_progress;
 
 /* The beginning of a model that may not be here yet. */

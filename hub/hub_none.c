@@ -1,5 +1,6 @@
 /* For systems without sockets: names are recognised, and refused.
  * SPDX-License-Identifier: MIT */
+#include "arrive.h"
 #include "hub.h"
 
 #include "name.h"
@@ -24,4 +25,19 @@ qsf_status hub_head_read(hub_head *h, uint64_t at, void *dst, size_t len)
 {
     (void)h, (void)at, (void)dst, (void)len;
     return QSF_E_UNSUPPORTED;
+}
+
+qsf_status hub_arrive(const hub_options *o, const char *name, hub_arrival **out, qsf_error *err)
+{
+    char *path;
+    *out = NULL;
+    return hub_find(o, name, &path, err);
+}
+
+const char *hub_arrival_path(const hub_arrival *a) { return (void)a, NULL; }
+const qsf_platform *hub_arrival_platform(const hub_arrival *a) { return (void)a, NULL; }
+qsf_status hub_arrival_end(hub_arrival *a, bool stop, qsf_error *err)
+{
+    (void)a, (void)stop, (void)err;
+    return QSF_OK;
 }

@@ -213,6 +213,14 @@ store_file *store_open(const char *path, uint64_t *len, char why[STORE_WHY])
     return f;
 }
 
+store_file *store_open_again(const char *path)
+{
+    store_file *f = malloc(sizeof *f);
+    if (f && (f->fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0) return f;
+    free(f);
+    return NULL;
+}
+
 size_t store_read(store_file *f, uint64_t at, void *out, size_t n)
 {
     size_t done = 0;

@@ -38,6 +38,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(cli_share_test 300 cli/cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
+    qsf_script(hub_arrive_test 300 hub/hub_arrive_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(hub_serve_test 300 hub/hub_serve_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(hub_test 300 hub/hub_test.py $<TARGET_FILE:qsf-run>)        # and the programs next to it
 endif()

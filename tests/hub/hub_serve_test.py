@@ -137,7 +137,7 @@ class Serve(Case):
             self.skipTest("serve_clients_test.py has not installed the client yet")
         script = """if 1:
             import ollama, sys
-            client, name = ollama.Client(host=sys.argv[1]), "owner/tiny-GGUF:F16"
+            client, name = ollama.Client(host=sys.argv[1]), "hf.co/owner/tiny-GGUF:F16"
             def refused(call):
                 try:
                     call()

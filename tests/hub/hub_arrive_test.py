@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""A model that answers while it is downloaded: the server sends more when the program has shown that it uses
+what has come.
+SPDX-License-Identifier: MIT
+
+    hub_arrive_test.py QSF_RUN [TEST...]
+
+Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
+"""
+import pathlib, signal, subprocess, threading, unittest
+
+import hub_case
+from cli_case import WORK
+from hub_case import MODEL, QSF_RUN, Case
+from hub_server import HubServer
+from split_gguf import with_gaps
+
+LONG = pathlib.Path(WORK.name, "long.gguf")
+with_gaps(MODEL, LONG, 1 << 18)
+# What follows a GGUF file's data is not read.
+DATA = LONG.read_bytes() + b"4" * 500_000
+REST = LONG.stat().st_size
+FIRST = 1 << 20                     # bytes of the first read, which has the description
+
+
+class Arrives(Case):
+    def setUp(self):
+        super().setUp()
+        self.weights, self.rest = threading.Event(), threading.Event()
+        self.sent = DATA
+
+    def spoil(self, request, where):
+        if where != "files":
+            return False
+        if len(request.server.hub.of("files")) > 1:
+            return request.answer(404) or True
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(DATA)))
+        request.end_headers()
+        for piece, until in ((slice(0, FIRST), self.weights), (slice(FIRST, REST), self.rest),
+                             (slice(REST, None), None)):
+            request.wfile.write(self.sent[piece])
+            request.wfile.flush()
+            if until:
+                until.wait()
+        request.close_connection = True
+        return True
+
+    def start(self, hub, *args):
+        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "--raw", "-n", "4", "--temperature", "0", "-t", "1",
+                              "-p", "Hi there", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env=self.env(hub), bufsize=0)
+        self.addCleanup(r.kill)
+        self.addCleanup(self.rest.set)
+        self.addCleanup(self.weights.set)
+        return r
+
+    def until(self, stream, words):
+        said = b""
+        while words not in said:
+            byte = stream.read(1)
+            self.assertTrue(byte, said)
+            said += byte
+
+    def answer(self):
+        return subprocess.run([QSF_RUN, MODEL, "--raw", "-n", "4", "--temperature", "0", "-t", "1",
+                               "-p", "Hi there"], capture_output=True, check=True).stdout
+
+    def test_an_answer_needs_the_weights_and_no_more(self):
+        answer = self.answer()
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, "-v")
+            self.until(r.stderr, b"KV cache")           # a context is there, without its weights
+            self.weights.set()
+            self.until(r.stdout, answer.rstrip())
+            self.assertFalse(self.snapshot("owner/a", "a-Q4_0.gguf").exists())
+            self.rest.set()
+            self.assertEqual(r.communicate()[0], b"\n")
+            self.assertEqual(r.returncode, 0)
+            self.assertEqual(self.snapshot("owner/a", "a-Q4_0.gguf").read_bytes(), DATA)
+            self.assertEqual(len(hub.of("files")), 1)
+
+    def test_a_file_with_another_sum_is_an_error_after_the_answer(self):
+        self.weights.set()
+        self.sent = DATA[:-1] + b"?"
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub)
+            self.until(r.stdout, self.answer().rstrip())
+            self.rest.set()
+            self.assertIn(b"SHA-256", r.communicate()[1])
+            self.assertEqual(r.returncode, 3)
+            self.assertFalse(self.snapshot("owner/a", "a-Q4_0.gguf").exists())
+
+    def test_an_interruption_keeps_what_came(self):
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, "-v")
+            self.until(r.stderr, b"KV cache")
+            r.send_signal(signal.SIGINT)
+            self.assertEqual((r.communicate()[0], r.returncode), (b"", 130))
+        part, = self.hub.glob("*/blobs/*.incomplete")
+        self.assertEqual(part.read_bytes(), DATA[:part.stat().st_size])
+        self.assertGreaterEqual(part.stat().st_size, FIRST)
+
+    def test_a_file_that_ends_too_early_is_an_error_that_says_so(self):
+        self.sent = DATA[:FIRST]
+        self.weights.set()
+        self.rest.set()
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            said = self.start(hub).communicate()[1].decode()
+        self.assertRegex(said, "reading .* failed.*\n.*404")
+
+
+if __name__ == "__main__":
+    hub_case.main()
