@@ -147,8 +147,6 @@ static const foreign_option foreign_models[] = {
     SAME("--lora-scaled", "--lora"),
     IGNORED("--lora-init-without-apply", NONE, "requests choose adapters"),
     SAME("-md --model-draft --spec-draft-model", "--draft-model"),
-    REFUSED("-md --model-draft --spec-draft-model --draft-model", VALUE,
-            "draft tokens come from the conversation's own text here: --draft N"),
     SAME("--draft-n --draft-max --spec-draft-n-max", "--draft"),
     IGNORED("--draft-min --draft-n-min --draft-p-* --spec-*", VALUE,
             "--draft N is the number of draft tokens; the rest is measured"),

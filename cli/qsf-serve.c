@@ -14,7 +14,7 @@
 
 typedef struct serve_asked {
     common_settings common;
-    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling,
+    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *draft_model,
         *mpi_check, *mpi_wire, *split, *lora_dir, *models_dir, *default_model,
         *log_format;
     option_list models, keys, hosts, origins;
@@ -100,6 +100,11 @@ static const option serve_network_rows[] = {
     { OPTION_INT, "--steps", "N", AT(steps), 1, 64, NULL,
       "steps between checks of the queue; more steps cost less work, but new requests wait longer", "1" },
 };
+static const option serve_draft_rows[] = {
+    { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
+      "small model with the same vocabulary that drafts tokens; it stays in memory, within the budget",
+      NULL },
+};
 static const option serve_rest_rows[] = {
     OPTION_HEADING("mpi", "Many machines (docs/many-machines.md)"),
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
@@ -130,7 +135,7 @@ static const option serve_rest_rows[] = {
 static const option_default serve_defaults_of_requests[] = {
     { "--max-tokens", "-1", NULL }, { "--temperature", "1", NULL }, { "--top-k", "0", NULL },
     { "--top-p", "1", NULL }, { "--min-p", "0", NULL }, { "--repeat-penalty", "1", NULL },
-    { "--draft", "-1", "0, or 7 with --draft-mtp" },
+    { "--draft", "-1", "0, or 7 with --draft-model or --draft-mtp" },
 };
 static const option_page serve_page = {
     .about = "Serves language models over HTTP: the APIs of OpenAI, Anthropic and Ollama.",
@@ -144,7 +149,7 @@ static const option_page serve_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { SERVE_PARTS = 13 };
+enum { SERVE_PARTS = 14 };
 static option_program serve_program(option_part *parts)
 {
     const size_t base = offsetof(serve_asked, common);
@@ -154,6 +159,7 @@ static option_program serve_program(option_part *parts)
         OPTION_PART(serve_network_rows, 0), common_options(COMMON_TEMPLATE, base),
         common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
         common_options(COMMON_MEMORY, base), common_options(COMMON_SPEED, base),
+        OPTION_PART(serve_draft_rows, 0),
         common_options(COMMON_DEVICE, base + offsetof(common_settings, gpu)),
         OPTION_PART(serve_rest_rows, 0), common_options(COMMON_PROGRAM, offsetof(serve_asked, program)),
     };
@@ -367,6 +373,8 @@ static int serve_check(const serve_asked *a, size_t n_models)
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
         why = "--cache-file and --cache-disk need the state of all layers: they cannot be combined with "
               "--early-exit";
+    else if (a->draft_model && c->draft_mtp)
+        why = "--draft-model and --draft-mtp both make drafts: give one of them";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;
@@ -388,6 +396,8 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
         fputs("--draft-mtp cannot be combined with --pipeline: the first rank lacks the last layer's "
               "hidden states\n",
               stderr);
+    else if (a->pipeline && a->draft_model)
+        fputs("--draft-model cannot be combined with --pipeline\n", stderr);
     else return serve_ranks_join(set, &asked, argc, argv);
     return EXIT_USAGE;
 }
@@ -421,7 +431,9 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .steps = (unsigned)a->steps, .session_s = (unsigned)a->session,
                     .cache_file = a->cache_file, .cache_disk = (uint64_t)(a->cache_disk * 1e6),
                     .cache_disk_dir = a->cache_disk_dir, .draft_mtp = c->draft_mtp && c->draft,
-                    .draft = (unsigned)(c->draft >= 0 ? c->draft : c->draft_mtp ? QSF_DRAFT_MOST : 0),
+                    .draft_model = c->draft ? a->draft_model : NULL,
+                    .draft = (unsigned)(c->draft >= 0 ? c->draft
+                                        : c->draft_mtp || a->draft_model ? QSF_DRAFT_MOST : 0),
                     .pooling = pooling_named(a->pooling), .make = serve_context, .make_user = a },
         .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens, .strict = a->strict,
                       .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,
@@ -475,7 +487,8 @@ int main(int argc, char **argv)
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;
     }
-    if ((code = model_names_add(&a.hub, &a.models)) != 0) return code;
+    if ((code = model_names_add(&a.hub, &a.models)) != 0
+        || (code = model_names_find(&a.hub, &a.draft_model, 0)) != 0) return code;
     if (!a.models.n && !rest.n && !a.models_dir) {
         fputs("no model was given: qsf-serve [options] MODEL; --help shows the options\n", stderr);
         return EXIT_USAGE;

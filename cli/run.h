@@ -176,12 +176,10 @@ void   adapters_close(run_session *s);
 int    draft_model_open(run_session *s, qsf_context_options *co);
 void   draft_model_close(draft_model *m);                          /* takes NULL */
 void   draft_model_plan(const draft_model *m, qsf_plan *out);
-/* Once s->context exists: --draft-mtp begins to follow it. */
+/* Once s->context exists: what makes drafts begins to follow it. */
 int    draft_model_connect(run_session *s);
 /* Who makes a turn's guesses; m may be NULL. */
 void   draft_model_options(draft_model *m, qsf_turn_options *o);
-/* At most cap guesses of what follows ids; m is a draft_model (a qsf_guess_fn). */
-size_t draft_model_guess(void *m, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 
 /* ---- generate.c ---- */
 typedef struct answer {

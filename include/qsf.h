@@ -1372,6 +1372,43 @@ QSF_API void       qsf_mtp_guess_many(qsf_guess *list, size_t n);
 /* The text of the error that ended the guesses; "": none has. */
 QSF_API const char *qsf_mtp_error(const qsf_mtp *d);
 
+/* A draft model: a second, small model with the same vocabulary predicts what the first will write.
+ *
+ *     qsf_context_new(small_model, {n_ctx, n_seqs, n_logits}, &small);
+ *     qsf_draft_model_new(context, small, &d, &err);
+ *     turn options: draft = 3, guess = qsf_draft_model_guess,
+ *                   guess_user = qsf_draft_model_user(d, seq)
+ *
+ * Sequence i of its context follows sequence i of the model's context by itself: it computes
+ * prompts, shares and truncates as that one does.  A sequence of a loaded session is computed along
+ * with later batches, and has no guesses until then.  A guess ends before the first token to which
+ * the draft model gives a probability below 0.3; the answer is always the model's own. */
+typedef struct qsf_draft_model qsf_draft_model;
+/* Whether a model can draft for another: QSF_E_ARGUMENT if a token differs, or if one of the
+ * vocabularies has over 128 tokens more, which is more than padding. */
+QSF_API qsf_status qsf_draft_model_check(const qsf_model *m, const qsf_model *small, qsf_error *err);
+/* Connects the contexts.  Only one qsf_draft_model or qsf_mtp may be connected with a context at a
+ * time.
+ *
+ * QSF_E_ARGUMENT   see qsf_draft_model_check; or `context` has only a part of its model's layers
+ * QSF_E_MEMORY     no memory for the tokens of all sequences (qsf_draft_model_bytes) */
+QSF_API qsf_status qsf_draft_model_new(qsf_context *context, qsf_context *small, qsf_draft_model **out,
+                                       qsf_error *err);
+/* Free it before the two contexts.  NULL is allowed. */
+QSF_API void       qsf_draft_model_free(qsf_draft_model *d);
+/* Bytes that it takes besides the draft model's context, which has these options; n_ctx and n_seqs
+ * are set. */
+QSF_API uint64_t   qsf_draft_model_bytes(const qsf_context_options *o);
+/* What qsf_draft_model_guess takes for a sequence of the model's context; NULL: not one of them. */
+QSF_API void      *qsf_draft_model_user(qsf_draft_model *d, qsf_seq s);
+/* A qsf_guess_fn and a qsf_guess_many_fn; each user is from qsf_draft_model_user.  Many guesses
+ * share batches, as far as n_logits and n_batch of the draft model's context allow.  If that
+ * context fails, both guess nothing from then on, and qsf_draft_model_error says why. */
+QSF_API size_t     qsf_draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+QSF_API void       qsf_draft_model_guess_many(qsf_guess *list, size_t n);
+/* The text of the error that ended the guesses; "": none has. */
+QSF_API const char *qsf_draft_model_error(const qsf_draft_model *d);
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 /* A turn takes one sequence of a context from a prompt to an answer.  It computes the part of the

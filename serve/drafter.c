@@ -1,71 +1,81 @@
-/* Guesses by the model's own layer for multi-token prediction, of all sequences.
+/* Guesses of all sequences, by the model's layer for multi-token prediction or by a draft model.
  * SPDX-License-Identifier: MIT */
 #include "drafter.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { DRAFTER_ROWS = 64 };                /* of the layer's batches, at least */
+enum { DRAFTER_ROWS = 64 };                /* of its batches, at least */
 
-qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *layer, uint64_t *bytes,
+qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *own, uint64_t *bytes,
                         qsf_error *err)
 {
     qsf_plan large = { .size = sizeof large }, small = { .size = sizeof small };
     qsf_context_options *c = &o->context;
     *bytes = 0;
-    qsf_context_defaults(layer);
-    if (!o->layer || !o->draft) return QSF_OK;
+    qsf_context_defaults(own);
+    if (!o->drafts || !o->draft) return QSF_OK;
     qsf_status st = qsf_context_plan(m, c, &large, err);
     if (st) return st;
-    layer->n_ctx = large.n_ctx;
-    layer->n_seqs = o->slots + o->kept;
-    layer->n_logits = o->slots < DRAFTER_ROWS ? o->slots : DRAFTER_ROWS;
-    layer->n_batch = DRAFTER_ROWS;
-    layer->n_threads = c->n_threads;
-    layer->isa = c->isa;
-    layer->f32 = c->f32;
-    layer->record = c->record;
-    layer->record_user = c->record_user;
-    if ((st = qsf_context_plan(o->layer, layer, &small, err))) return st;
-    *bytes = small.total + qsf_mtp_bytes(o->layer, layer);
+    own->n_ctx = large.n_ctx;
+    own->n_seqs = o->slots + o->kept;
+    own->n_logits = o->slots < DRAFTER_ROWS ? o->slots : DRAFTER_ROWS;
+    own->n_batch = DRAFTER_ROWS;
+    own->n_threads = c->n_threads;
+    own->isa = c->isa;
+    own->f32 = c->f32;
+    own->record = c->record;
+    own->record_user = c->record_user;
+    if ((st = qsf_context_plan(o->drafts, own, &small, err))) return st;
+    *bytes = small.total + (o->draft_mtp ? qsf_mtp_bytes(o->drafts, own) : qsf_draft_model_bytes(own));
     if (c->ram_budget) c->ram_budget = c->ram_budget > *bytes ? c->ram_budget - *bytes : 1;
     return QSF_OK;
 }
 
-void drafter_explain(uint64_t bytes, qsf_error *err)
+void drafter_explain(const serve_engine_options *o, uint64_t bytes, qsf_error *err)
 {
     const size_t n = strlen(err->text);
     if (!bytes || err->status != QSF_E_BUDGET) return;
-    snprintf(err->text + n, sizeof err->text - n, ", after %.1f MB for the layer for multi-token prediction",
-             (double)bytes / 1e6);
+    snprintf(err->text + n, sizeof err->text - n, ", after %.1f MB for the %s", (double)bytes / 1e6,
+             o->draft_mtp ? "layer for multi-token prediction" : "draft model");
 }
 
 qsf_status drafter_begin(drafter *d, const serve_engine_options *o, qsf_context *c,
-                         const qsf_context_options *layer, qsf_error *err)
+                         const qsf_context_options *own, qsf_error *err)
 {
-    if (!o->layer || !o->draft) return QSF_OK;
-    const qsf_status st = qsf_context_new(o->layer, layer, &d->context, err);
-    return st ? st : qsf_mtp_new(c, d->context, false, &d->mtp, err);
+    if (!o->drafts || !o->draft) return QSF_OK;
+    const qsf_status st = qsf_context_new(o->drafts, own, &d->context, err);
+    if (st) return st;
+    return o->draft_mtp ? qsf_mtp_new(c, d->context, false, &d->mtp, err)
+        : qsf_draft_model_new(c, d->context, &d->model, err);
 }
 
 void drafter_end(drafter *d)
 {
     qsf_mtp_free(d->mtp);
+    qsf_draft_model_free(d->model);
     qsf_context_free(d->context);
     *d = (drafter){ 0 };
 }
 
 void drafter_turn(const drafter *d, qsf_seq s, qsf_turn_options *o)
 {
-    if (!d->mtp) return;
-    o->guess = qsf_mtp_guess;
-    o->guess_many = qsf_mtp_guess_many;
-    o->guess_user = qsf_mtp_user(d->mtp, s);
+    if (d->mtp) {
+        o->guess = qsf_mtp_guess;
+        o->guess_many = qsf_mtp_guess_many;
+        o->guess_user = qsf_mtp_user(d->mtp, s);
+    } else if (d->model) {
+        o->guess = qsf_draft_model_guess;
+        o->guess_many = qsf_draft_model_guess_many;
+        o->guess_user = qsf_draft_model_user(d->model, s);
+    }
 }
 
 void drafter_look(drafter *d)
 {
-    if (d->told || !d->mtp || !*qsf_mtp_error(d->mtp)) return;
+    const char *why = d->mtp ? qsf_mtp_error(d->mtp) : d->model ? qsf_draft_model_error(d->model) : "";
+    if (d->told || !*why) return;
     d->told = true;
-    fprintf(stderr, "--draft-mtp failed: answers continue without it: %s\n", qsf_mtp_error(d->mtp));
+    fprintf(stderr, "%s failed: answers continue without it: %s\n",
+            d->mtp ? "--draft-mtp" : "--draft-model", why);
 }

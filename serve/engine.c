@@ -133,13 +133,13 @@ static void engine_asks(serve_engine_options *o)
 }
 
 /* The same, for a model.  *more: bytes that are not the context's. */
-static qsf_status engine_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *layer,
+static qsf_status engine_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *own,
                               uint64_t *more, qsf_error *err)
 {
     uint64_t drafts;
     *more = engine_staging(o);
     engine_asks(o);
-    const qsf_status st = drafter_plan(o, m, layer, &drafts, err);
+    const qsf_status st = drafter_plan(o, m, own, &drafts, err);
     *more += drafts;
     return st;
 }
@@ -148,8 +148,8 @@ qsf_status serve_engine_context(qsf_model *m, const serve_engine_options *o, qsf
                                 uint64_t *more, qsf_error *err)
 {
     serve_engine_options asked = *o;
-    qsf_context_options layer;
-    const qsf_status st = engine_plan(&asked, m, &layer, more, err);
+    qsf_context_options own;
+    const qsf_status st = engine_plan(&asked, m, &own, more, err);
     *out = asked.context;
     return st;
 }
@@ -198,16 +198,16 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
     qsf_model_info info = { .size = sizeof info };
-    qsf_context_options layer;
+    qsf_context_options own;
     uint64_t more;
     const disk_options disk = { .dir = e->o.cache_disk_dir, .limit = e->o.cache_disk,
                                 .staging = engine_staging(&e->o), .metrics = e->metrics,
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
-    if (engine_plan(&e->o, m, &layer, &more, err)) return false;
-    if (engine_make(e, m, err)) return drafter_explain(more - disk.staging, err), false;
+    if (engine_plan(&e->o, m, &own, &more, err)) return false;
+    if (engine_make(e, m, err)) return drafter_explain(&e->o, more - disk.staging, err), false;
     if (!engine_behind(e, err)) return false;
-    if (drafter_begin(&e->drafter, &e->o, e->context, &layer, err)) return false;
+    if (drafter_begin(&e->drafter, &e->o, e->context, &own, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
                               .slots = e->o.slots, .planned = plan.total + more };

@@ -32,7 +32,8 @@ typedef struct serve_engine_options {
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
     bool draft_mtp;                   /* the model's layer for multi-token prediction makes them */
-    qsf_model *layer;                 /* that layer, opened with the model; NULL: none */
+    const char *draft_model;          /* file of a draft model that makes them; NULL: none */
+    qsf_model *drafts;                /* that layer or that model, opened with the model; NULL: neither */
     const qsf_behind *behind;         /* where the layers after the model's are; NULL: it has all */
     /* Makes a context, maybe with layers on a GPU; NULL: qsf_context_new. */
     qsf_status (*make)(const void *user, qsf_model *m, qsf_context_options *o, qsf_context **out,
@@ -106,7 +107,7 @@ serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serv
                                int wake_fd, qsf_error *err);
 void serve_engine_free(serve_engine *e);      /* takes NULL; the thread ends, jobs are dropped */
 /* The options of the context that it makes.  *more: the bytes that it takes besides that.
- * m: used if o->layer is set.  QSF_E_BUDGET and others of qsf_context_plan. */
+ * m: used if o->drafts is set.  QSF_E_BUDGET and others of qsf_context_plan. */
 qsf_status serve_engine_context(qsf_model *m, const serve_engine_options *o, qsf_context_options *out,
                                 uint64_t *more, qsf_error *err);
 /* Whether a batch has failed because the model's file could not be read: it has to be opened

@@ -33,9 +33,9 @@ static void model_unload(model_entry *m)
     lora_list_close(&m->adapters);
     grammar_store_free(m->grammars);
     m->grammars = NULL;
-    qsf_model_close(m->layer);
+    qsf_model_close(m->drafts);
     qsf_model_close(m->model);
-    m->model = m->layer = NULL;
+    m->model = m->drafts = NULL;
     metrics_rest(&m->metrics);
 }
 
@@ -83,6 +83,25 @@ static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_e
     return st;
 }
 
+/* Opens what makes drafts: the model's own layer, or the draft model.  A draft model that fits only
+ * some of several models makes no drafts for the others. */
+static qsf_status model_drafts(const model_list *l, model_entry *m, qsf_model_options mo, qsf_error *err)
+{
+    const serve_engine_options *o = &m->options;
+    const bool several = l->set->n_models > 1 || l->set->models_dir || l->set->hub;
+    qsf_status st;
+    mo.mtp = o->draft_mtp;
+    mo.end_layer = 0;
+    if (!o->draft_mtp && !o->draft_model) return QSF_OK;
+    if ((st = qsf_model_open(o->draft_mtp ? m->path : o->draft_model, &mo, &m->drafts, err))) return st;
+    if (o->draft_mtp || !(st = qsf_draft_model_check(m->model, m->drafts, err)) || !several) return st;
+    fprintf(stderr, "%s: answers have no drafts: %s\n", m->name, err->text);
+    qsf_model_close(m->drafts);
+    m->drafts = NULL;
+    *err = (qsf_error){ 0 };
+    return QSF_OK;
+}
+
 /* QSF_PENDING: it needs more room, and m->need says how much. */
 static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
@@ -95,9 +114,8 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
-    mo.mtp = true;
-    if (!st && m->options.draft_mtp) st = qsf_model_open(m->path, &mo, &m->layer, err);
-    m->options.layer = m->layer;
+    if (!st) st = model_drafts(l, m, mo, err);
+    m->options.drafts = m->drafts;
     if (!st) st = model_template(l, m, err);
     if (!st) st = model_sampler(l, m, err);
     if (!st) st = lora_list_open(&m->adapters, m->model, l->set->engine.context.f32, &m->adapter_room, err);

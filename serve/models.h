@@ -42,7 +42,7 @@ typedef struct model_entry {
     atomic_ullong  n_loaded, n_failed;
     /* while it is loaded */
     qsf_model     *model;
-    qsf_model     *layer;                    /* its layer for multi-token prediction; NULL: not asked for */
+    qsf_model     *drafts;                   /* what makes drafts (drafter.h); NULL: not asked for */
     serve_engine  *engine;
     grammar_store *grammars;
     lora_list   adapters;                 /* read with it, and when a client asks for one */

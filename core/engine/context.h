@@ -36,6 +36,7 @@ typedef struct qsf_batch_state {
 /* What follows a context's sequences, such as a layer that predicts further tokens. */
 typedef struct qsf_follower {
     void *user;
+    bool  hidden;                                                   /* it takes hidden states of all rows */
     void (*seen)(void *user, struct qsf_context *c);                /* after each batch; NULL: none follows */
     void (*back)(void *user, uint32_t s, uint32_t n);               /* as qsf_seq_back */
     void (*copy)(void *user, uint32_t dst, uint32_t src, uint32_t n);       /* as qsf_seq_copy */

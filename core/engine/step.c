@@ -98,7 +98,7 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
         c->now.old_length[s] = c->tables.seqs[s].length;
     }
     c->now.active = true;
-    c->now.hidden = (c->hidden || c->follower.seen) && ends;
+    c->now.hidden = (c->hidden || c->follower.hidden) && ends;
     c->now.n_hidden = c->now.n_states = 0;
     c->fetch.batch++;
     c->batch.n = c->now.n_new = (uint32_t)n;

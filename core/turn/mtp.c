@@ -6,15 +6,12 @@
  * token p + 1.  Hidden states wait in a store until the next token is known: in a prompt that is
  * the next row's, and at its end the one that was picked.  Positions of the layer's sequence count
  * from the first hidden state that it got. */
-#include "engine/context.h"
 #include "model/part.h"
+#include "turn/guess.h"
 
 #if !defined(QSF_NO_MTP)
 
-/* Hidden states that wait, at most; sequences whose guesses are computed together.  Below this
- * probability a guess is more often wrong than a row of the model is worth. */
-enum { MTP_STORE = 64, MTP_GROUP = 32 };
-#define MTP_SURE 0.3f
+#define MTP_SURE 0.3f           /* guesses below this probability are not made */
 
 typedef struct mtp_seq {
     struct qsf_mtp *of;
@@ -22,7 +19,7 @@ typedef struct mtp_seq {
     uint32_t  base, fed;        /* rows of the layer's sequence, and the model's position of the first */
     uint32_t  first, n;         /* stored rows, at positions first to first + n - 1; base + fed == first */
     float    *store;            /* [store_rows][n_embd] */
-    int32_t   tokens[MTP_STORE];
+    int32_t   tokens[GUESS_ROWS];
     int32_t  *paired;           /* [n_ctx] the tokens of the rows of the layer's sequence */
 } mtp_seq;
 
@@ -98,14 +95,13 @@ static void mtp_rows_done(mtp_seq *s, qsf_status st)
     else mtp_restart(s, s->first);
     if (!st || st == QSF_E_FULL || d->failed) return;
     d->failed = true;
-    d->error = (qsf_error){ .status = st };
-    qsf_format(d->error.text, sizeof d->error.text, "%s", qsf_last_error(d->layer));
+    qsf_guess_failed(d->layer, st, &d->error);
 }
 
 /* Feeds the stored rows without guesses. */
 static void mtp_feed(mtp_seq *s, int32_t next)
 {
-    qsf_row rows[MTP_STORE];
+    qsf_row rows[GUESS_ROWS];
     const uint32_t n = mtp_rows(s, next, false, rows);
     if (n) mtp_rows_done(s, qsf_compute_from(s->of->layer, rows, n, s->store));
 }
@@ -171,30 +167,20 @@ static void mtp_shared(void *user, uint32_t dst, uint32_t src, uint32_t n)
 
 /* ---- guesses ---- */
 
-/* The most likely token; -1: the layer is not sure. */
-static int32_t mtp_pick(const qsf_mtp *d, const float *logits)
-{
-    uint32_t best = 0;
-    float sum = 0;
-    for (uint32_t i = 1; i < d->n_vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    for (uint32_t i = 0; i < d->n_vocab && !d->fixed; i++) sum += expf(logits[i] - logits[best]);
-    return d->fixed || sum * MTP_SURE <= 1 ? (int32_t)best : -1;
-}
-
 /* Guesses of sequences whose last rows the layer has just computed, with logits; last: the places
  * of these rows. */
 static void mtp_continue(qsf_mtp *d, qsf_guess *const *list, uint32_t *last, size_t n)
 {
-    qsf_guess *live[MTP_GROUP];
-    qsf_row rows[MTP_GROUP];
+    qsf_guess *live[GUESS_GROUP];
+    qsf_row rows[GUESS_GROUP];
     memcpy(live, list, n * sizeof *list);
     while (n) {
         size_t kept = 0;
         for (size_t i = 0; i < n; i++) {
             qsf_guess *g = live[i];
             const float *logits = qsf_logits(d->layer, i), *hidden = qsf_hidden(d->layer, last[i]);
-            const int32_t id = logits && hidden ? mtp_pick(d, logits) : -1;
+            const int32_t id = logits && hidden
+                ? qsf_guess_pick(logits, d->n_vocab, d->fixed ? 0 : MTP_SURE) : -1;
             if (id < 0) continue;
             g->out[g->found++] = id;
             if (g->found == g->cap) continue;
@@ -209,10 +195,11 @@ static void mtp_continue(qsf_mtp *d, qsf_guess *const *list, uint32_t *last, siz
 }
 
 /* Guesses of several sequences, whose stored rows fit in a batch of the layer. */
-static void mtp_together(qsf_mtp *d, qsf_guess *const *list, size_t n)
+static void mtp_together(void *mtp, qsf_guess *const *list, size_t n)
 {
-    qsf_row rows[MTP_STORE];
-    uint32_t last[MTP_GROUP], n_rows = 0;
+    qsf_mtp *d = mtp;
+    qsf_row rows[GUESS_ROWS];
+    uint32_t last[GUESS_GROUP], n_rows = 0;
     for (size_t i = 0; i < n; i++) {
         mtp_seq *s = list[i]->user;
         float *to = n > 1 ? d->joint + (size_t)n_rows * d->n_embd : NULL;
@@ -221,7 +208,7 @@ static void mtp_together(qsf_mtp *d, qsf_guess *const *list, size_t n)
         last[i] = n_rows - 1;
     }
     const float *states = n > 1 ? d->joint : ((mtp_seq *)list[0]->user)->store;
-    const qsf_status st = qsf_compute_from(d->layer, rows, n_rows, states);
+    const qsf_status st = d->failed ? d->error.status : qsf_compute_from(d->layer, rows, n_rows, states);
     for (size_t i = 0; i < n; i++) mtp_rows_done(list[i]->user, st);
     if (st) return;
     mtp_continue(d, list, last, n);
@@ -232,32 +219,23 @@ static void mtp_together(qsf_mtp *d, qsf_guess *const *list, size_t n)
 }
 
 /* Whether there are hidden states up to the last token. */
-static bool mtp_ready(qsf_guess *g)
+static bool mtp_ready(qsf_guess *g, size_t *rows)
 {
     mtp_seq *s = g->user;
     g->found = 0;
     g->cap = QSF_MIN(g->cap, (size_t)QSF_DRAFT_MOST);
     if (s->of->failed || !g->cap || g->n < 2 || g->n > UINT32_MAX) return false;
     mtp_back(s, (uint32_t)g->n - 1);
+    *rows = s->n;
     return s->n && s->first + s->n == g->n - 1;
 }
 
 void qsf_mtp_guess_many(qsf_guess *list, size_t n)
 {
-    qsf_guess *group[MTP_GROUP];
     qsf_mtp *d = n ? ((mtp_seq *)list[0].user)->of : NULL;
-    size_t n_group = 0, rows = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!mtp_ready(&list[i])) continue;
-        const size_t more = ((mtp_seq *)list[i].user)->n;
-        if (n_group == d->group || (n_group && rows + more > d->store_rows)) {
-            mtp_together(d, group, n_group);
-            n_group = rows = 0;
-        }
-        group[n_group++] = &list[i];
-        rows += more;
-    }
-    if (n_group && !d->failed) mtp_together(d, group, n_group);
+    if (!d) return;
+    const qsf_guess_maker m = { d, d->group, d->store_rows, mtp_ready, mtp_together };
+    qsf_guess_groups(&m, list, n);
 }
 
 size_t qsf_mtp_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
@@ -290,8 +268,8 @@ static void mtp_sizes(qsf_mtp *d, const qsf_context_options *o, uint32_t n_seqs)
 {
     d->n_seqs = QSF_MIN(n_seqs, o->n_seqs);
     d->n_ctx = o->n_ctx;
-    d->store_rows = QSF_MIN(o->n_batch, (uint32_t)MTP_STORE);
-    d->group = QSF_MIN(QSF_MIN(QSF_MAX(o->n_logits, 1u), d->store_rows), (uint32_t)MTP_GROUP);
+    d->store_rows = qsf_guess_rows(o);
+    d->group = qsf_guess_group(o);
 }
 
 static uint64_t mtp_floats(const qsf_mtp *d)
@@ -340,7 +318,7 @@ qsf_status qsf_mtp_new(qsf_context *c, qsf_context *layer, bool fixed, qsf_mtp *
         return st;
     }
     qsf_hidden_ask(layer, true);
-    c->follower = (qsf_follower){ d, mtp_seen, mtp_went_back, mtp_shared };
+    c->follower = (qsf_follower){ d, true, mtp_seen, mtp_went_back, mtp_shared };
     *out = d;
     return QSF_OK;
 }

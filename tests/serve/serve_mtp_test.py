@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Guesses by a layer for multi-token prediction in qsf-serve: they change no answer.
+"""Guesses by a layer for multi-token prediction, or by a draft model, in qsf-serve: they change no answer.
 SPDX-License-Identifier: MIT
 
     serve_mtp_test.py QSF_SERVE
 
-The models are tiny and self-made; their layer is mostly right.
+The models are tiny and self-made; their layer is mostly right.  So is a draft model with the same weights and
+a little less of all layers; one with other weights is wrong.
 """
 import contextlib
+import http.client
+import json
 import pathlib
 import re
 import subprocess
@@ -25,7 +28,7 @@ SAMPLED = {"temperature": 0.9, "seed": 7, "max_tokens": 30, "ignore_eos": True, 
 
 @contextlib.contextmanager
 def served(path, *more):
-    s = Server(program, str(path), "--alias", "tiny", "--quiet", "--threads", "2", "--f32", *more)
+    s = Server(program, str(path), "--alias", "tiny", "--quiet", "--threads", "2", "--f32", *map(str, more))
     try:
         yield s
     finally:
@@ -49,16 +52,36 @@ def accepted(s):
     return s.metric("drafts_accepted_total") > 0
 
 
-def check_family(path, *more):
+def check_family(path, *more, draft=("--draft-mtp",), right=True):
     with served(path, "--ctx-size", "1024", "--slots", "3", *more) as plain:
         want = answers(plain)
         assert plain.metric("drafts_total") == 0
-    with served(path, "--ctx-size", "1024", "--slots", "3", "--draft-mtp", *more) as s:
+    with served(path, "--ctx-size", "1024", "--slots", "3", *draft, *more) as s:
         assert answers(s) == want, path.name
-        s.wait_for(lambda: accepted(s), 60 * SLOW)
+        s.wait_for(lambda: accepted(s) if right else drafted(s), 60 * SLOW)
         assert s.metric("drafts_total") >= s.metric("drafts_accepted_total")
         assert answers(s) == want, path.name                    # in cached sequences, with what was learnt
         check_timings(s)
+        check_cancelled(s)
+        assert answers(s) == want, path.name
+
+
+def drafted(s):
+    s.complete("abcd efg", 120)
+    return s.metric("drafts_total") > 0
+
+
+def check_cancelled(s):
+    """A client that leaves while others are answered; its sequence serves the next prompt."""
+    def leave():
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60 * SLOW)
+        body = dict(prompt="abcd efg hij", max_tokens=400, stream=True, temperature=0, ignore_eos=True)
+        c.request("POST", "/v1/completions", json.dumps(body))
+        assert c.getresponse().readline().startswith(b"data: ")
+        c.close()
+    want = s.complete("abcd efg", 60)
+    assert together([leave, lambda: s.complete("abcd efg", 60), leave])[1] == want
+    s.alone()
 
 
 def check_timings(s):
@@ -74,11 +97,11 @@ def check_timings(s):
     assert seen == [after[k] - before[k] for k in before] and seen[0], (seen, before, after)
 
 
-def check_pauses(path):
+def check_pauses(path, draft=("--draft-mtp",)):
     """Answers that lose their sequence to others, and get it again."""
     with served(path, "--ctx-size", "1024", "--slots", "6") as plain:
         want = [plain.complete(p[:12], 120) for p in PROMPTS]
-    with served(path, "--ctx-size", "256", "--slots", "6", "--cache-sequences", "2", "--draft-mtp") as s:
+    with served(path, "--ctx-size", "256", "--slots", "6", "--cache-sequences", "2", *draft) as s:
         for _ in range(2):
             got = s.post("/v1/completions", prompt=[p[:12] for p in PROMPTS], max_tokens=120, temperature=0,
                          ignore_eos=True)["choices"]
@@ -104,6 +127,32 @@ def check_errors(path):
         assert s.metric("drafts_total") == 0
 
 
+def check_right(path):
+    """A draft model with the model's own weights is always right: after a shared prefix, together with
+    others, after pauses and after clients that leave its sequences are those of the model."""
+    size = "--ctx-size", "256", "--slots", "6", "--cache-sequences", "3"
+    with served(path, *size, "--draft-model", path) as s:
+        while s.metric("drafts_total") < 100:
+            s.post("/v1/completions", prompt=[p[:12] for p in PROMPTS], max_tokens=120, temperature=0,
+                   ignore_eos=True)
+            check_cancelled(s)
+        assert s.metric("preempted_total") > 0
+        made, right = s.metrics("drafts_total", "drafts_accepted_total").values()
+        assert right >= 0.98 * made, (right, made)      # those of a client that left are lost
+
+
+def check_draft_models():
+    """The second one has state; the third is wrong about everything."""
+    llama, same, hybrid, half = [write(FOLDER, name, near=near) for name, near in (
+        ("llama", 0.003), ("llama", 0.001), ("qwen35", 0.003), ("qwen35", 0.001))]
+    check_family(llama, draft=("--draft-model", same))
+    check_family(hybrid, "--ram-budget", "40", draft=("--draft-model", half))
+    check_family(llama, draft=("--draft-model", half, "--draft", "3"), right=False)
+    check_pauses(llama, ("--draft-model", same))
+    check_right(llama)
+    check_right(hybrid)
+
+
 for name, more in families():
     if name not in ("glm4moe", "qwen35-nextn", "deepseek2"): continue
     check_family(write(FOLDER, name, near=0.003, **more))
@@ -111,4 +160,5 @@ near = FOLDER / "glm4moe-near.gguf"
 check_family(near, "--ram-budget", "40")
 check_pauses(near)
 check_errors(near)
+check_draft_models()
 print("ok")

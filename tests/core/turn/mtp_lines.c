@@ -1,4 +1,4 @@
-/* Drafts by a layer for multi-token prediction, for tests/core/turn/mtp_test.py.
+/* Drafts by a layer for multi-token prediction, or by a draft model, for mtp_test.py.
  * SPDX-License-Identifier: MIT
  *
  *     mtp_lines MODEL logits N IDS     the logits after the prompt, then those of N guesses
@@ -11,7 +11,7 @@
  *         a prompt that begins as the first one shares that one's positions
  *     mtp_lines MODEL errors OTHER     the messages of qsf_mtp_new
  *     mtp_lines MODEL faults IDS       whatever fails once, nothing leaks; prints how many calls
- *     IDS: numbers with commas */
+ *     IDS: numbers with commas.  MODEL:DRAFT in place of MODEL: the second one is a draft model */
 #include "fault_platform.h"
 #include "qsf_schedule.h"
 #include "small_context.h"
@@ -36,8 +36,17 @@ static ids ids_of(const char *text)
     return x;
 }
 
-/* The model, or its layer; streams: in the least memory; several: SEQS sequences. */
-enum { MODEL, LAYER = 1, STREAMS = 2, SEVERAL = 4 };
+/* The path of the model, which ends before that of the draft model; NULL: no draft model. */
+static const char *paths_of(char *both)
+{
+    char *draft = strchr(both, ':');
+    if (draft) *draft++ = 0;
+    return draft;
+}
+
+/* The model, or its layer, or a draft model; streams: in the least memory; several: SEQS
+ * sequences. */
+enum { MODEL, LAYER = 1, STREAMS = 2, SEVERAL = 4, DRAFT = 8 };
 static qsf_status open_context(const qsf_platform *p, const char *path, int how, qsf_model **m,
                                qsf_context **c, qsf_error *err)
 {
@@ -46,7 +55,8 @@ static qsf_status open_context(const qsf_platform *p, const char *path, int how,
     qsf_plan plan = { .size = sizeof plan };
     qsf_model_options mo;
     /* a prompt takes several batches */
-    qsf_context_options co = small_context(N_CTX, n_seqs, mtp ? ROWS : n_seqs > 1 ? n_logits : 16, n_logits);
+    const uint32_t n_batch = how & (LAYER | DRAFT) ? ROWS : n_seqs > 1 ? n_logits : 16;
+    qsf_context_options co = small_context(N_CTX, n_seqs, n_batch, n_logits);
     qsf_model_defaults(&mo);
     mo.mtp = mtp;
     mo.platform = p;
@@ -110,16 +120,41 @@ static void note(const qsf_guess *g)
     if (g->found) guesses += h ^ h >> 32;
 }
 
+typedef struct drafts { qsf_mtp *mtp; qsf_draft_model *model; } drafts;
+
+static bool by_model;                   /* which of the two makes them */
+
+static qsf_status drafts_new(drafts *d, qsf_context *c, qsf_context *layer, bool fixed, qsf_error *err)
+{
+    return by_model ? qsf_draft_model_new(c, layer, &d->model, err)
+        : qsf_mtp_new(c, layer, fixed, &d->mtp, err);
+}
+
+static void *drafts_user(const drafts *d, qsf_seq s)
+{
+    return d->model ? qsf_draft_model_user(d->model, s) : d->mtp ? qsf_mtp_user(d->mtp, s) : NULL;
+}
+
+/* Frees them.  An error that ended the guesses is reported. */
+static int drafts_end(drafts *d, int code)
+{
+    const char *why = d->model ? qsf_draft_model_error(d->model) : d->mtp ? qsf_mtp_error(d->mtp) : "";
+    if (*why) code = failed("guesses", why);
+    qsf_draft_model_free(d->model);
+    qsf_mtp_free(d->mtp);
+    return code;
+}
+
 static void guess_many(qsf_guess *list, size_t n)
 {
-    qsf_mtp_guess_many(list, n);
+    (by_model ? qsf_draft_model_guess_many : qsf_mtp_guess_many)(list, n);
     for (size_t i = 0; i < n; i++) note(&list[i]);
 }
 
 static size_t guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     qsf_guess one = { .user = user, .ids = ids, .n = n, .out = out, .cap = cap };
-    one.found = qsf_mtp_guess(user, ids, n, out, cap);
+    one.found = (by_model ? qsf_draft_model_guess : qsf_mtp_guess)(user, ids, n, out, cap);
     note(&one);
     return one.found;
 }
@@ -169,12 +204,12 @@ static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **ar
     qsf_error err = { 0 };
     qsf_sampler *sampler = NULL;
     qsf_turn *turn = NULL;
-    qsf_mtp *mtp = NULL;
+    drafts d = { NULL, NULL };
     qsf_turn_state state = { .size = sizeof state };
     read_options(args, &o, &so);
     o.draft_fixed = fixed;
-    if (o.draft && qsf_mtp_new(c, layer, fixed, &mtp, &err)) return failed("qsf_mtp_new", err.text);
-    if (o.draft) o.guess = guess, o.guess_user = qsf_mtp_user(mtp, 0);
+    if (o.draft && drafts_new(&d, c, layer, fixed, &err)) return failed("drafts", err.text);
+    if (o.draft) o.guess = guess, o.guess_user = drafts_user(&d, 0);
     int code = qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err)
         ? failed("turn", err.text) : 0;
     for (int i = 5; i < n && !code; i++) {
@@ -183,11 +218,9 @@ static int run_turns(qsf_model *m, qsf_context *c, qsf_context *layer, char **ar
         qsf_turn_get_state(turn, &state);
     }
     print_counts(state.n_guessed, state.n_right);
-    if (mtp && *qsf_mtp_error(mtp)) code = failed("qsf_mtp_guess", qsf_mtp_error(mtp));
     qsf_turn_free(turn);
     qsf_sampler_free(sampler);
-    qsf_mtp_free(mtp);
-    return code;
+    return drafts_end(&d, code);
 }
 
 /* ---- several sequences in a batch ---- */
@@ -250,15 +283,15 @@ static int run_together(qsf_model *m, qsf_context *c, qsf_context *layer, char *
     qsf_sampler_options so;
     qsf_turn_options o;
     qsf_error err = { 0 };
-    qsf_mtp *mtp = NULL;
+    drafts d = { NULL, NULL };
     uint64_t guessed = 0, right = 0;
     int code = 0, begun = 0, rest = 0;
     read_options(args, &o, &so);
-    if (o.draft && qsf_mtp_new(c, layer, true, &mtp, &err)) return failed("qsf_mtp_new", err.text);
-    if (mtp) o.guess_many = guess_many;
+    if (o.draft && drafts_new(&d, c, layer, true, &err)) return failed("drafts", err.text);
+    if (o.draft) o.guess_many = guess_many;
     for (; begun < SEQS && begun + 5 < n && !code; begun++) {
         all[begun].prompt = ids_of(args[begun + 5]);
-        o.guess_user = mtp ? qsf_mtp_user(mtp, begun) : NULL;
+        o.guess_user = drafts_user(&d, begun);
         code = begin_one(m, c, all, begun, &so, &o);
         /* the first one answers already when the others come */
         for (int k = 0; !begun && k < 40 && !code; k++) code = step_all(c, all, 1, o.draft, &rest);
@@ -277,9 +310,7 @@ static int run_together(qsf_model *m, qsf_context *c, qsf_context *layer, char *
         qsf_sampler_free(all[i].sampler);
     }
     print_counts(guessed, right);
-    if (mtp && *qsf_mtp_error(mtp)) code = failed("qsf_mtp_guess_many", qsf_mtp_error(mtp));
-    qsf_mtp_free(mtp);
-    return code;
+    return drafts_end(&d, code);
 }
 
 static int run_errors(const char *path, const char *other)
@@ -311,12 +342,12 @@ static int run_errors(const char *path, const char *other)
 }
 
 /* One answer with a platform's fault; 1: a call failed. */
-static int run_faulty(const qsf_platform *p, const char *path, const ids *prompt)
+static int run_faulty(const qsf_platform *p, const char *path, const char *draft, const ids *prompt)
 {
     qsf_error err = { 0 };
     qsf_model *m = NULL, *part = NULL;
     qsf_context *c = NULL, *layer = NULL;
-    qsf_mtp *mtp = NULL;
+    drafts d = { NULL, NULL };
     qsf_turn *turn = NULL;
     qsf_sampler *sampler = NULL;
     qsf_sampler_options so;
@@ -328,16 +359,17 @@ static int run_faulty(const qsf_platform *p, const char *path, const ids *prompt
     o.draft_fixed = true;
     o.max_tokens = 6;
     bool bad = open_context(p, path, MODEL, &m, &c, &err) ||
-        open_context(p, path, LAYER, &part, &layer, &err) || qsf_mtp_new(c, layer, true, &mtp, &err) ||
+        open_context(p, draft ? draft : path, draft ? DRAFT : LAYER, &part, &layer, &err) ||
+        drafts_new(&d, c, layer, true, &err) ||
         qsf_sampler_new(m, &so, &sampler, &err) || qsf_turn_new(c, 0, &turn, &err);
     if (!bad) {
-        o.guess = qsf_mtp_guess;
-        o.guess_user = qsf_mtp_user(mtp, 0);
-        bad = run_turn(turn, sampler, &o, prompt) || *qsf_mtp_error(mtp);
+        o.guess = guess;
+        o.guess_user = drafts_user(&d, 0);
+        bad = run_turn(turn, sampler, &o, prompt);
     }
     qsf_turn_free(turn);
     qsf_sampler_free(sampler);
-    qsf_mtp_free(mtp);
+    bad = drafts_end(&d, bad);
     qsf_context_free(layer);
     qsf_model_close(part);
     qsf_context_free(c);
@@ -345,14 +377,14 @@ static int run_faulty(const qsf_platform *p, const char *path, const ids *prompt
     return bad;
 }
 
-static int run_faults(const char *path, const char *text)
+static int run_faults(const char *path, const char *draft, const char *text)
 {
     const ids prompt = ids_of(text);
     fault_platform fp;
     for (uint64_t n = 1;; n++) {
         fault_init_over(&fp, qsf_platform_native());
         fp.fail_at = n;
-        const int bad = run_faulty(&fp.table, path, &prompt);
+        const int bad = run_faulty(&fp.table, path, draft, &prompt);
         if (fp.bytes || fp.files || fp.reads) return failed("faults", "something leaks");
         if (fp.calls >= n) continue;
         printf("%llu\n", (unsigned long long)n);
@@ -363,8 +395,10 @@ static int run_faults(const char *path, const char *text)
 int main(int argc, char **argv)
 {
     if (argc < 4) return failed("mtp_lines", "see its source");
+    const char *draft = paths_of(argv[1]);
+    by_model = draft;
     if (!strcmp(argv[2], "errors")) return run_errors(argv[1], argv[3]);
-    if (!strcmp(argv[2], "faults")) return run_faults(argv[1], argv[3]);
+    if (!strcmp(argv[2], "faults")) return run_faults(argv[1], draft, argv[3]);
     qsf_error err = { 0 };
     qsf_model *m = NULL, *part = NULL;
     qsf_context *c = NULL, *layer = NULL;
@@ -375,7 +409,8 @@ int main(int argc, char **argv)
     const bool without = !logits && !strcmp(argv[3], "0");
     const int streams = !logits && !strcmp(argv[7], "least") ? STREAMS : 0, several = together ? SEVERAL : 0;
     int code = open_context(NULL, argv[1], MODEL | streams | several, &m, &c, &err) ||
-        (!without && open_context(NULL, argv[1], LAYER | several, &part, &layer, &err))
+        (!without && open_context(NULL, draft ? draft : argv[1], (draft ? DRAFT : LAYER) | several, &part,
+                                  &layer, &err))
         ? failed("open", err.text) : 0;
     if (!code && logits) {
         const ids prompt = ids_of(argv[4]);
