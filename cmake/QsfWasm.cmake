@@ -69,6 +69,10 @@ endif()
 set(QSF_LEAST_FLAGS -Os "SHELL:-Xclang -Oz" "SHELL:-mllvm -disable-lsr" "SHELL:-mllvm -disable-machine-licm"
     "SHELL:-mllvm -enable-pre=false" "SHELL:-mllvm -enable-load-pre=false")
 
+# Clang's strength reduction loses that an address does not wrap around, so that each access gets an
+# addition in place of a constant offset: one instruction in five of the products.
+set(QSF_FAST_FLAGS -O3 "SHELL:-mllvm -disable-lsr")
+
 # What is worth vectors has them by hand.
 set(QSF_SMALL_FLAGS -Os -fno-vectorize -fno-slp-vectorize "SHELL:-mllvm -disable-lsr")
 
@@ -212,7 +216,7 @@ function(qsf_engine variant)
     # in this order they compress better
     qsf_engine_level(${variant} least ${QSF_LEAST_FLAGS})
     qsf_engine_level(${variant} small ${QSF_SMALL_FLAGS})
-    qsf_engine_level(${variant} fast -O3)
+    qsf_engine_level(${variant} fast ${QSF_FAST_FLAGS})
     list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
     foreach(library IN ITEMS lz4 zstd)
         if(TARGET engine_${library}${bits})
