@@ -3,7 +3,7 @@
 #
 # It needs node_api.h, which Node.js installs and tools/deps.sh fetches, but nothing else of
 # Node.js: the process that loads the addon has its functions. The name qsf.node is the packages'.
-if(WASI OR QSF_PLATFORM STREQUAL "wasm")
+if(WASI OR (QSF_STATIC AND NOT WIN32))      # objects of a static build are not for a library
     return()
 endif()
 find_path(QSF_NODE_INCLUDE node_api.h PATHS "${QSF_DEPS_DIR}/node-api" /usr/include/node

@@ -23,6 +23,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   --memory MB             memory limit
   --hub URL               address of the hub (QSF_HUB, HF_ENDPOINT, https://huggingface.co); its token is
                           in the environment: HF_TOKEN
+  --backend WHICH         the engine: native, wasm (native, if its package is installed)
   --device WHICH          what computes: auto, cpu, gpu (auto)
   --gpu MODULE            the module with WebGPU, such as npm's package webgpu
   --kv TYPE               type of the KV cache: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
@@ -42,7 +43,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
 /* Their names for load(). */
 const LOADING = {
   hub: 'hubUrl', context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
-  device: 'device', gpu: 'gpu',
+  backend: 'backend', device: 'device', gpu: 'gpu',
   'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
   'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',
 };

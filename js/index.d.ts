@@ -213,7 +213,15 @@ export interface LoadOptions {
    */
   workerUrl?: string | URL;
   /** Where the .wasm files are: their folder, or a URL for each. Default: next to worker-web.js. */
-  wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'] | 'gpu' | 'gpu-threads', string | URL>>;
+  wasmPaths?: string | URL | Partial<Record<Exclude<ModelInfo['variant'], 'native'> | 'gpu' | 'gpu-threads',
+    string | URL>>;
+  /**
+   * Node.js: what computes. 'native': the addon of a package @qsf/PLATFORM, without which it is an
+   * error; 'wasm': the package's WebAssembly modules. Default: QSF_BACKEND of the environment, else
+   * native if such a package is installed and neither `device: 'gpu'`, `gpu`, `relaxed` nor
+   * `wasmPaths` asks for modules. Pages have modules only.
+   */
+  backend?: 'wasm' | 'native';
   /** Cancels loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }

@@ -39,7 +39,9 @@ export interface ModelInfo {
   readonly reductions: readonly string[];
   /** Answers that are computed in one batch; further ones wait. */
   readonly maxParallel: number;
-  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads' | 'relaxed64-threads';
+  /** 'native': the addon of a package @qsf/... computes, in Node.js. */
+  readonly backend: 'wasm' | 'native';
+  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads' | 'relaxed64-threads' | 'native';
   readonly threads: number;
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
    * 'cpu': all of it, for this reason. trial: milliseconds of the layers for each token, of an
@@ -106,6 +108,6 @@ export interface Stats {
   readonly cachedTokens: number;
   /** Layers that are on a GPU now: 0 after it failed. */
   readonly gpuLayers: number;
-  /** The module's memory. */
+  /** The module's memory; of the native engine, that of the plan. */
   readonly memoryBytes: number;
 }

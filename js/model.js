@@ -9,6 +9,8 @@ import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, chec
 import {withRemedies} from './remedies.js';
 
 const LEAVE_MS = 2000;
+/* parts of an answer for one message to the worker, which may be 8 ahead: serve.js */
+const ACKNOWLEDGED = 4;
 
 /* Messages of a worker, matched to the calls that wait for them. */
 class Port {
@@ -276,7 +278,7 @@ export class Model {
         Object.assign(what, conversation.what(), {conversation: conversation.number});
       }
       this.#port.send({op: 'generate', turn, ...what, options});
-      for (let round = 0, results = []; ;) {
+      for (let round = 0, taken = 0, results = []; ;) {
         const m = await inbox.take();
         if (m.error) throw unpack(m.error);
         if (m.done !== undefined) {
@@ -295,7 +297,7 @@ export class Model {
         }
         if (m.progress) callbacks.call(onProgress, m.progress);
         else {
-          this.#port.send({op: 'more', turn, n: 1});
+          if (++taken % ACKNOWLEDGED === 0) this.#port.send({op: 'more', turn, n: ACKNOWLEDGED});
           tally.take(m);
           if (m.id !== undefined) callbacks.call(onToken, m.id, ...(options.logprobs ? [m.logprobs] : []));
           for (const part of m.parts ?? []) callbacks.call(onPart, part);

@@ -176,6 +176,18 @@ if(TARGET qsf_python_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQU
     qsf_slow(python_frameworks_test)            # may download the packages of the server's clients
 endif()
 
+# ---- the addon for Node.js: calls that the package would not make ----
+find_program(QSF_NODE node)
+if(TARGET node_addon AND QSF_NODE AND QSF_SANITIZE MATCHES "address")
+    qsf_test(node_misuse_test 300 "${QSF_NODE}" "${PROJECT_SOURCE_DIR}/js/test/misuse.js"
+        $<TARGET_FILE:node_addon> 1 800)
+    execute_process(COMMAND "${CMAKE_C_COMPILER}" -print-file-name=libasan.so OUTPUT_VARIABLE runtime
+        OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set_tests_properties(${prefix}node_misuse_test PROPERTIES ENVIRONMENT "LD_PRELOAD=${runtime};\
+ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1;UBSAN_OPTIONS=halt_on_error=1")
+    qsf_slow(node_misuse_test)
+endif()
+
 # ---- layers apart, sequences that are cut and shared ----
 set(every 1)                # under the sanitizers every fifth model: the others run the same functions
 if(QSF_SANITIZE)

@@ -1,14 +1,16 @@
 #!/bin/sh
 # Fetches the optional libraries' sources (lz4, zstd, yyjson, libevent), pinned by SHA-256, for
-# builds without system packages; and jinja2's tests, which tests/core/chat/jinja_suite.py runs.
+# builds without system packages; node_api.h for the addon; and jinja2's tests, which
+# tests/core/chat/jinja_suite.py runs.
 # SPDX-License-Identifier: MIT
 #
 #   tools/deps.sh        unpacks into $QSF_CACHE/deps (default ~/.cache/qsf/deps), where CMake looks
 #                        for them
 #
 # Most are Python source archives that carry the C sources; pip fetches them from wherever it is
-# configured to. libevent comes as the source package of Debian and its like, from wherever apt-get
-# is configured to; elsewhere put its release archive at $QSF_CACHE/libevent-2.1.12-stable.tar.gz.
+# configured to, as npm does node_api.h. libevent comes as the source package of Debian and its
+# like, from wherever apt-get is configured to; elsewhere put its release archive at
+# $QSF_CACHE/libevent-2.1.12-stable.tar.gz.
 set -eu
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 python=${QSF_PYTHON:-python3}
@@ -16,6 +18,8 @@ deps=${QSF_DEPS_DIR:-$cache/deps}
 version='lz4-4.4.5 zstandard-0.25.0 yyjson-4.0.6 jinja2-3.1.6'
 event=libevent-2.1.12-stable
 event_sum=92e6de1be9ec176428fd2367677e61ceffc2ee1cb119035037a27d346b0403bb
+headers=node-api-headers-1.9.0
+headers_sum=6cbfac49542194ae2c8f1dee5fa2dc00d66bec9cbf3b59e3a4e5f16d14eb0d19
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -55,8 +59,26 @@ END
     echo "deps.sh: $deps" >&2
 fi
 
-# ---- by apt-get ----
 sum() { { sha256sum "$1" || shasum -a 256 "$1"; } 2>/dev/null | cut -d' ' -f1; }
+
+# ---- by npm ----
+if ! is node-api/version "$headers" && command -v npm > /dev/null; then
+    echo "deps.sh: fetching node_api.h" >&2
+    (cd "$work" && npm pack --silent "${headers%-*}@${headers##*-}" > npm.log 2>&1) || true
+    if [ "$(sum "$work/$headers.tgz")" = "$headers_sum" ]; then
+        mkdir -p "$work/node-api/out" "$deps"
+        tar -xzf "$work/$headers.tgz" -C "$work/node-api" --strip-components=1
+        cp "$work/node-api/include/"*.h "$work/node-api/LICENSE" "$work/node-api/out/"
+        printf '%s\n' "$headers" > "$work/node-api/out/version"
+        rm -rf "$deps/node-api"
+        mv "$work/node-api/out" "$deps/node-api"
+    else
+        tail -3 "$work/npm.log" >&2 2>/dev/null || true
+        echo "deps.sh: no node_api.h; without the one of Node.js the addon is left out" >&2
+    fi
+fi
+
+# ---- by apt-get ----
 
 # Gets the source package through the configured Debian or Ubuntu sources, with package lists of
 # our own: the machine's lists are unchanged, and root is not needed.

@@ -3,14 +3,39 @@
 # its path: FOLDER/qsf-PLATFORM-VERSION.tgz. The package qsf uses it if it is installed.
 # SPDX-License-Identifier: MIT
 #
-#   tools/pack_node.sh ADDON PLATFORM [FOLDER]
+#   tools/pack_node.sh PLATFORM                     builds the addon in build/node-PLATFORM first
+#   tools/pack_node.sh PLATFORM ADDON [FOLDER]      packs an addon that the target node_addon built
 #
-# ADDON is the qsf.node that the target node_addon builds; PLATFORM is linux-x64, linux-arm64,
-# linux-x64-musl, linux-arm64-musl or win32-x64. FOLDER is that of ADDON by default.
+# PLATFORM is linux-x64, linux-arm64, linux-x64-musl, linux-arm64-musl or win32-x64. Those of
+# another machine are cross built with cmake/toolchains; for musl, QSF_TOOLCHAIN names a toolchain
+# file. FOLDER is that of ADDON by default.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -ge 2 ] || { echo "usage: tools/pack_node.sh ADDON PLATFORM [FOLDER]" >&2; exit 2; }
-addon=$1 platform=$2
+[ $# -ge 1 ] || { echo "usage: tools/pack_node.sh PLATFORM [ADDON [FOLDER]]" >&2; exit 2; }
+platform=$1 addon=${2-}
+if [ -z "$addon" ]; then
+    build=build/node-$platform
+    toolchain=${QSF_TOOLCHAIN-}
+    case $platform-$(uname -m) in
+    *-musl-*) [ -n "$toolchain" ] || { echo "pack_node.sh: QSF_TOOLCHAIN is not set" >&2; exit 1; } ;;
+    linux-x64-x86_64 | linux-arm64-aarch64) ;;
+    linux-arm64-*) toolchain=${toolchain:-cmake/toolchains/aarch64-linux.cmake} ;;
+    win32-x64-*) toolchain=${toolchain:-cmake/toolchains/mingw64.cmake} ;;
+    *) echo "pack_node.sh: no toolchain for $platform" >&2; exit 1 ;;
+    esac
+    # It runs on machines that lack this one's libraries: lz4 and zstd come from the sources that
+    # tools/deps.sh unpacks.
+    tools/deps.sh >&2
+    static=OFF
+    case $platform in win32-*) static=ON ;; esac
+    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DQSF_STATIC=$static \
+        ${toolchain:+"-DCMAKE_TOOLCHAIN_FILE=$toolchain"} -DQSF_WITH_URING=OFF -DQSF_WITH_YYJSON=OFF \
+        -DQSF_WITH_LIBEVENT=OFF -DQSF_LZ4_LIBRARY= -DQSF_LZ4_INCLUDE= -DQSF_ZSTD_LIBRARY= \
+        -DQSF_ZSTD_INCLUDE= \
+        -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s >&2
+    cmake --build "$build" --target node_addon --parallel "${QSF_JOBS:-$(nproc 2>/dev/null || echo 2)}" >&2
+    addon=$build/qsf.node
+fi
 [ -f "$addon" ] || { echo "pack_node.sh: no file $addon" >&2; exit 1; }
 mkdir -p "${3:-$(dirname "$addon")}"
 to=$(cd "${3:-$(dirname "$addon")}" && pwd)

@@ -384,6 +384,7 @@ static void home_free(napi_env env, void *data, void *hint)
 NAPI_MODULE_INIT()
 {
     napi_value fn;
+    if (!node_host_functions()) return NULL;
     node_home *home = calloc(1, sizeof *home);
     if (!home || napi_set_instance_data(env, home, home_free, NULL)) {
         free(home);

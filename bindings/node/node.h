@@ -15,6 +15,7 @@
 
 #define NAPI_VERSION 8
 #include <node_api.h>
+#include "host_functions.h"
 
 /* Bytes that JavaScript may read and write: what it allocated, or what a call lends it. */
 typedef struct node_block {

@@ -167,7 +167,7 @@ test('a model that is not disposed of ends with the process', {skip}, () => {
 describe('misuse of the addon', {skip}, () => {
   const machine = `${process.platform}-${process.arch}`;
   const addon = folder && join(folder, 'node_modules', '@qsf', machine, 'qsf.node');
-  const rounds = Number(process.env.QSF_TEST_ROUNDS ?? 4);
+  const rounds = Number(process.env.QSF_TEST_ROUNDS ?? 2);
   for (let round = 1; round <= rounds; round++)
     test(`round ${round} ends without a crash`, () => {
       execFileSync(process.execPath, ['js/test/misuse.js', addon, String(round)], {timeout: 120_000});

@@ -42,7 +42,7 @@ if [ -z "$name" ]; then
         mkdir -p "$work/native"
         echo '{"private": true, "type": "module"}' >"$work/native/package.json"
         machine=$(node -p 'process.platform + "-" + process.arch')
-        addon=$(tools/pack_node.sh "$native/qsf.node" "$machine" "$work")
+        addon=$(tools/pack_node.sh "$machine" "$native/qsf.node" "$work")
         (cd "$work/native" && npm install --silent --offline --no-audit --no-fund "$package" "$addon")
     fi
     cp js/test/types/* "$work/user"
