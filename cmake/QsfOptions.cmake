@@ -43,7 +43,7 @@ if(QSF_FUZZ)
     # with -O3 Clang takes minutes for an instrumented file
     add_compile_options(-fsanitize=fuzzer-no-link -O1)
 endif()
-if(QSF_STATIC)
+if(QSF_STATIC AND NOT APPLE)        # where every program links the system's library, which is shared
     add_link_options(-static)
 endif()
 if(QSF_LTO)

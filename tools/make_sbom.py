@@ -34,7 +34,8 @@ def pinned():
 
 def package(name, version, licence, place, sums, comment):
     return {"SPDXID": f"SPDXRef-Package-{name}", "name": name, "versionInfo": version,
-            "downloadLocation": place, "filesAnalyzed": False, "licenseConcluded": licence, "licenseDeclared": licence,
+            "downloadLocation": place, "filesAnalyzed": False,
+            "licenseConcluded": licence, "licenseDeclared": licence,
             "copyrightText": "NOASSERTION", "checksums": sums, "comment": comment}
 
 
