@@ -150,6 +150,7 @@ function(qsf_use_json target)
 endfunction()
 
 # The server's library of sockets and events; of its sources the part that libevent calls its core.
+# QSF_OLDER_GLIBC: without functions that the GNU C library has had for a short time only.
 set(QSF_EVENT_OBJECTS "")
 if(qsf_libevent STREQUAL "sources")
     set(QSF_LIBEVENT_INCLUDE "${PROJECT_SOURCE_DIR}/cmake/libevent" "${QSF_DEPS_DIR}/libevent/include")
@@ -169,7 +170,8 @@ if(qsf_libevent STREQUAL "sources")
     qsf_compile_sources(qsf_dep_libevent libevent ${files})
     target_include_directories(qsf_dep_libevent PRIVATE ${QSF_LIBEVENT_INCLUDE}
         "${QSF_DEPS_DIR}/libevent" "${QSF_DEPS_DIR}/libevent/compat")
-    target_compile_definitions(qsf_dep_libevent PRIVATE _GNU_SOURCE _DARWIN_C_SOURCE)
+    target_compile_definitions(qsf_dep_libevent PRIVATE _GNU_SOURCE _DARWIN_C_SOURCE
+        $<$<BOOL:${QSF_OLDER_GLIBC}>:QSF_OLDER_GLIBC>)
     set(QSF_EVENT_OBJECTS $<TARGET_OBJECTS:qsf_dep_libevent>)
 endif()
 function(qsf_use_events target)

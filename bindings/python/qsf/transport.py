@@ -9,7 +9,9 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -19,8 +21,19 @@ from ._openai import AsyncOpenAI, OpenAI
 from .errors import QsfError
 from .model import Model
 
-# openai has changed from httpx to httpx2.
-httpx: Any = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__.split(".")[0])
+# openai has changed from httpx to httpx2, and takes clients of both; frameworks may use either.
+_BOTH: list[Any] = [importlib.import_module(name) for name in ("httpx2", "httpx")
+                    if importlib.util.find_spec(name)]
+
+
+def _package_of(kind: type) -> Any:
+    return importlib.import_module(kind.__module__.split(".")[0])
+
+
+# Classes that are those of all packages.
+_http: Any = types.SimpleNamespace(**{
+    name: type(name, tuple(getattr(package, name) for package in _BOTH), {})
+    for name in ("SyncByteStream", "AsyncByteStream", "BaseTransport", "AsyncBaseTransport")})
 _CALLS: dict[str, Callable[[Any], Any]] = {
     "/chat/completions": lambda client: client.chat.completions.create,
     "/completions": lambda client: client.completions.create,
@@ -38,8 +51,9 @@ def _refused(wrong: QsfError) -> dict[str, Any]:
                       "code": wrong.code.lower()}}
 
 
-def _failed(wrong: QsfError) -> Any:
-    return httpx.Response(400 if wrong.code in _THEIR_FAULT else 500, json=_refused(wrong))
+def _failed(request: Any, wrong: QsfError) -> Any:
+    status = 400 if wrong.code in _THEIR_FAULT else 500
+    return _package_of(type(request)).Response(status, json=_refused(wrong))
 
 
 def _call_of(client: Any, path: str) -> Callable[..., Any] | None:
@@ -53,13 +67,14 @@ def _asked(request: Any) -> dict[str, Any]:
 
 def _other(client: OpenAI, request: Any) -> Any:
     """The answer to other requests: the list of models, or an error."""
+    response = _package_of(type(request)).Response
     if request.method == "GET" and request.url.path.endswith("/models"):
-        return httpx.Response(200, json=client.models.list())
+        return response(200, json=client.models.list())
     message = f"a model in this process has no {request.method} {request.url.path}"
-    return httpx.Response(404, json={"error": {"message": message, "type": "invalid_request_error"}})
+    return response(404, json={"error": {"message": message, "type": "invalid_request_error"}})
 
 
-class _Events(httpx.SyncByteStream):
+class _Events(_http.SyncByteStream):
     """A stream of chunks as server-sent events; closing it ends the answer."""
 
     def __init__(self, chunks: Any) -> None:
@@ -77,7 +92,7 @@ class _Events(httpx.SyncByteStream):
         self._chunks.close()
 
 
-class _AsyncEvents(httpx.AsyncByteStream):
+class _AsyncEvents(_http.AsyncByteStream):
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks
 
@@ -93,13 +108,14 @@ class _AsyncEvents(httpx.AsyncByteStream):
         await self._chunks.close()
 
 
-def _response(found: Any, events: Any) -> Any:
+def _response(request: Any, found: Any, events: Any) -> Any:
+    response = _package_of(type(request)).Response
     if events is None:
-        return httpx.Response(200, json=found.model_dump())
-    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, stream=events)
+        return response(200, json=found.model_dump())
+    return response(200, headers={"Content-Type": "text/event-stream"}, stream=events)
 
 
-class Transport(httpx.BaseTransport):
+class Transport(_http.BaseTransport):
     """Answers requests for the OpenAI API."""
 
     def __init__(self, model: Model, name: str | None = None) -> None:
@@ -113,12 +129,12 @@ class Transport(httpx.BaseTransport):
         try:
             asked = _asked(request)
             found = call(**asked)
-            return _response(found, _Events(found) if asked.get("stream") else None)
+            return _response(request, found, _Events(found) if asked.get("stream") else None)
         except QsfError as wrong:
-            return _failed(wrong)
+            return _failed(request, wrong)
 
 
-class AsyncTransport(httpx.AsyncBaseTransport):
+class AsyncTransport(_http.AsyncBaseTransport):
     """The same for asyncio."""
 
     def __init__(self, model: Model, name: str | None = None) -> None:
@@ -132,16 +148,17 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         try:
             asked = _asked(request)
             found = await call(**asked)
-            return _response(found, _AsyncEvents(found) if asked.get("stream") else None)
+            return _response(request, found, _AsyncEvents(found) if asked.get("stream") else None)
         except QsfError as wrong:
-            return _failed(wrong)
+            return _failed(request, wrong)
 
 
 def http_client(model: Model, name: str | None = None) -> Any:
     """For openai.OpenAI(http_client=...). name: what the model is called in answers."""
-    return httpx.Client(transport=Transport(model, name))
+    return _package_of(openai.DefaultHttpxClient.__mro__[1]).Client(transport=Transport(model, name))
 
 
 def async_http_client(model: Model, name: str | None = None) -> Any:
     """For openai.AsyncOpenAI(http_client=...)."""
-    return httpx.AsyncClient(transport=AsyncTransport(model, name))
+    package = _package_of(openai.DefaultAsyncHttpxClient.__mro__[1])
+    return package.AsyncClient(transport=AsyncTransport(model, name))

@@ -90,9 +90,13 @@
 #ifdef __linux__
 #  include <features.h>
 #  ifdef __GLIBC__
-#    if __GLIBC_PREREQ(2, 36)
+#    if __GLIBC_PREREQ(2, 36) && !defined(QSF_OLDER_GLIBC)
 #      define EVENT__HAVE_ARC4RANDOM 1
 #      define EVENT__HAVE_ARC4RANDOM_BUF 1
+#    elif __GLIBC_PREREQ(2, 36)     /* libevent's own have other names than those that are declared here */
+#      include <stdlib.h>
+#      define arc4random ev_own_arc4random
+#      define arc4random_buf ev_own_arc4random_buf
 #    endif
 #  endif
 #  define EVENT__HAVE_ACCEPT4 1
