@@ -371,6 +371,14 @@ static qsf_status run_encode(input *in, convert_calibration *calibration, const 
 
 static void run_warn(void *user, const char *line) { qsf_conv_warn(user, "%s", line); }
 
+/* Whether the layer for multi-token prediction is converted, too.  What measures the model, or
+ * makes two pieces of its layers, takes the model alone. */
+static bool run_keeps_mtp(const qsf_convert_options *o)
+{
+    return !o->progressive && !o->calibrate && !o->calibration && !o->calibration_file && !o->target_bytes &&
+        !(o->target_kl > 0) && !o->n_adapters && o->effort <= 0;
+}
+
 /* between: NULL, or room bytes for the name of the file that is
  * written in the output's stead; "" where none is. */
 static qsf_status run_convert(const char *from, const char *to, const qsf_convert_options *o, char *between,
@@ -379,7 +387,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     convert_report report;
     convert_calibration *calibration = NULL;
     input *in;
-    qsf_status st = qsf_input_open_as(o->platform, from, o->i2s_layout, &in, err);
+    qsf_status st = qsf_input_open_as(o->platform, from, o->i2s_layout, run_keeps_mtp(o), &in, err);
     if (st) return st;
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st) st = qsf_input_merge(in, o->adapters, o->n_adapters, run_warn, (void *)(uintptr_t)o, err);

@@ -39,11 +39,11 @@ static qsf_status input_refuse(const qsf_platform *p, const char *path, qsf_stat
 
 qsf_status qsf_input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err)
 {
-    return qsf_input_open_as(p, path, QSF_I2S_AUTO, out, err);
+    return qsf_input_open_as(p, path, QSF_I2S_AUTO, false, out, err);
 }
 
-qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
-                             qsf_error *err)
+qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, bool mtp,
+                             input **out, qsf_error *err)
 {
     qsf_file *f = NULL;
     uint64_t len = 0;
@@ -61,7 +61,7 @@ qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_la
     p->close(p->user, f);
     if (st) return st;
     if (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4))
-        return qsf_input_open_source_as(p, path, i2s, out, err);
+        return qsf_input_open_source_as(p, path, i2s, mtp, out, err);
     return qsf_fail(err, QSF_E_CORRUPT, "%s: %s", path,
                     len ? "neither a GGUF or QSF file nor a Hugging Face directory" : "is empty");
 }

@@ -65,8 +65,8 @@ struct input {
 qsf_status qsf_input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err);
 
 /* The same; i2s: how tensors of type I2_S in a GGUF file are stored. */
-qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
-                             qsf_error *err);
+qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, bool mtp,
+                             input **out, qsf_error *err);
 
 /* Whether t is a weight matrix, to which quantisers apply; norms, biases and positions are not. */
 bool       qsf_input_is_matrix(const input_tensor *t);

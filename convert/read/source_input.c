@@ -378,11 +378,39 @@ static qsf_status input_list(input *in, const qsf_source *s, qsf_error *err)
 
 qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err)
 {
-    return qsf_input_open_source_as(p, path, QSF_I2S_AUTO, out, err);
+    return qsf_input_open_source_as(p, path, QSF_I2S_AUTO, false, out, err);
 }
 
-qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
-                                    qsf_error *err)
+/* Whether two openings of a file take a unit from the same places. */
+static bool input_same_unit(const qsf_source *a, uint32_t in_a, const qsf_source *b, uint32_t in_b)
+{
+    const qsf_unit *x = &a->units[in_a], *y = &b->units[in_b];
+    bool same = x->n_extents == y->n_extents;
+    for (uint32_t i = 0; same && i < x->n_extents; i++) {
+        const qsf_extent *m = &a->extents[x->first_extent + i], *n = &b->extents[y->first_extent + i];
+        same = m->file == n->file && m->at == n->at && m->len == n->len;
+    }
+    return same;
+}
+
+/* Opens the file again with its layer for multi-token prediction, if it has one; a layer with an
+ * embedding or a head of its own is left out. */
+static qsf_status input_open_mtp(qsf_source **s, const char *path, qsf_i2s_layout i2s, qsf_error *err)
+{
+    qsf_source *with;
+    if (!(*s)->n_mtp) return QSF_OK;
+    const qsf_status st = qsf_source_open_mtp((*s)->platform, path, NULL, i2s, &with, err);
+    if (st) return st;
+    const bool same = input_same_unit(*s, qsf_unit_embd(*s), with, qsf_unit_embd(with)) &&
+        input_same_unit(*s, qsf_unit_final(*s), with, qsf_unit_final(with));
+    qsf_source *closed = same ? *s : with;
+    if (same) *s = with;
+    qsf_source_close(closed);
+    return QSF_OK;
+}
+
+qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, bool mtp,
+                                    input **out, qsf_error *err)
 {
     qsf_status st;
     *out = NULL;
@@ -400,6 +428,7 @@ qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf
     atomic_flag_clear(&own->lock);
     in->own = own;
     if ((st = qsf_source_open_as(p, path, NULL, false, i2s, &own->src, err))) goto fail;
+    if (mtp && (st = input_open_mtp(&own->src, path, i2s, err))) goto fail;
     if (own->src->n_units != qsf_units_of(own->src->hp.n_layers)) {
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;

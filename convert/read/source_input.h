@@ -6,7 +6,7 @@
 #include "read/input.h"
 
 qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err);
-qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
-                                    qsf_error *err);
+qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, bool mtp,
+                                    input **out, qsf_error *err);
 
 #endif

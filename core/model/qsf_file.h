@@ -11,6 +11,7 @@ enum {
     QSF_VERSION_EMBD_CLUSTERS = 2,  /* the header's version if the embedding is clustered; else 1 */
     QSF_VERSION_LAYERS = 3,         /* if the description has keys that version 2 did not know */
     QSF_VERSION_PLANES = 4,         /* if units lie in two pieces */
+    QSF_VERSION_MTP = 5,            /* if the last layer is for multi-token prediction */
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,

@@ -33,9 +33,9 @@ static qsf_status header_check(const qsf_source *s, qsf_opening *o, qsf_error *e
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
     o->version = qsf_le32(h + 4);
-    if (o->version < 1 || o->version > QSF_VERSION_PLANES || qsf_le32(h + 8) != QSF_HEADER_BYTES)
+    if (o->version < 1 || o->version > QSF_VERSION_MTP || qsf_le32(h + 8) != QSF_HEADER_BYTES)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: format version %u with a header of %u bytes; this build reads versions 1 to 4",
+                        "%s: format version %u with a header of %u bytes; this build reads versions 1 to 5",
                         s->path, (unsigned)o->version, (unsigned)qsf_le32(h + 8));
     if (qsf_le32(h + 92) != (uint32_t)s->lengths[0])
         return qsf_fail(err, QSF_E_CORRUPT,
@@ -179,7 +179,12 @@ static qsf_status ext_clusters(qsf_source *s, const qsf_opening *o, qsf_error *e
     if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
     if ((st = qsf_ext_get_embd_clusters(&o->ext, &s->hp, &s->embd_clusters, s->arena, err))) return st;
     const bool layers = qsf_ext_needs_reader(&s->hp);
-    if (o->version == QSF_VERSION_PLANES) return QSF_OK;
+    if (s->hp.mtp != (o->version == QSF_VERSION_MTP) || (s->hp.mtp && s->hp.n_layers < 2))
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: format version %u with %u layers, but the description has %s layer for "
+                        "multi-token prediction", s->path, (unsigned)o->version, (unsigned)s->hp.n_layers,
+                        s->hp.mtp ? "a" : "no");
+    if (o->version == QSF_VERSION_PLANES || s->hp.mtp) return QSF_OK;
     if ((o->version == QSF_VERSION_LAYERS) != layers)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: format version %u, but the description has %s of version 3",
                         s->path, (unsigned)o->version, layers ? "keys" : "no key");
@@ -428,29 +433,47 @@ static qsf_status opening_run(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = hparams_check(s, o->header, err))) return st;
     if ((st = ext_clusters(s, o, err))) return st;
     if ((st = units_new(s, err))) return st;
-    if ((st = ext_units(s, o, err))) return st;
-    return ext_tensors(s, &o->ext, err);
+    if ((st = ext_units(s, o, err)) || (st = ext_tensors(s, &o->ext, err))) return st;
+    s->hp.mtp_norm = s->hp.mtp && qsf_unit_find(s, s->hp.n_layers - 1, QSF_K_MTP_NORM) >= 0;
+    return QSF_OK;
+}
+
+/* A model runs without the layer for multi-token prediction, which was checked with the others. */
+static qsf_status opening_mtp(qsf_source *s, qsf_error *err)
+{
+    const uint32_t last = s->hp.n_layers - 1;
+    if (s->mtp && !s->hp.mtp)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: has no layer for multi-token prediction", s->path);
+    s->n_mtp = s->hp.mtp;
+    if (!s->hp.mtp || s->mtp) return QSF_OK;
+    qsf_unit *u = &s->units[last];
+    const uint32_t first = u->first_tensor, n = u->n_tensors, rest = s->n_tensors - first - n;
+    memmove(s->tensors + first, s->tensors + first + n, rest * sizeof *s->tensors);
+    memmove(s->places + first, s->places + first + n, rest * sizeof *s->places);
+    memmove(u, u + 1, 2 * sizeof *u);
+    u[1].first_tensor -= u[1].n_tensors ? n : 0;
+    s->n_tensors -= n;
+    s->n_units--;
+    s->hp.n_layers = last;
+    s->hp.mtp = s->hp.mtp_norm = false;
+    return qsf_layers_fill(s, err);
 }
 
 qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err)
 {
     qsf_opening o = { .extended = false };
     qsf_ext_value gated = { NULL, 0, 0 };
-#if !defined(QSF_NO_MTP)
-    if (s->mtp)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: QSF files have no layer for multi-token prediction; use "
-                        "the GGUF file that it was made from", s->path);
-#endif
     qsf_status st = opening_run(s, &o, err);
     if (!st && o.extended) st = qsf_ext_get(&o.ext, "ffn.gated", QSF_EXT_U8, &gated, err);
     if (!st && !gated.data) s->hp.gated = qsf_unit_find(s, 0, QSF_K_FFN_GATE) >= 0;
     if (!st) st = qsf_layers_fill(s, err);
+    if (!st) st = qsf_source_check_shapes(s, err);
+    if (!st && o.extended) st = qsf_ext_get_experts(&o.ext, s, err);
+    if (!st) st = opening_mtp(s, err);
     for (uint32_t i = 0; !st && i < s->n_tensors; i++)
         if (s->tensors[i].type != QSF_T_SPARSE)
             s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
     for (uint32_t i = 0; !st && i < s->n_units; i++) s->weight_bytes += s->units[i].stored;
-    if (!st) st = qsf_source_check_shapes(s, err);
-    if (!st && o.extended) st = qsf_ext_get_experts(&o.ext, s, err);
     s->opening = qsf_arena_used(s->arena) + o.ext_bytes + o.index_bytes;
     qsf_dealloc(s->platform, o.ext_mem, o.ext_bytes);
     qsf_dealloc(s->platform, o.index, o.index_bytes);

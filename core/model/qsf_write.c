@@ -534,7 +534,7 @@ static void writer_header(qsf_writer *w)
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
     const uint32_t arch = qsf_arch_number(hp->arch);
-    const uint32_t version = w->o.progressive ? QSF_VERSION_PLANES
+    const uint32_t version = w->o.progressive ? QSF_VERSION_PLANES : hp->mtp ? QSF_VERSION_MTP
         : qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
         : w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1;
     const uint32_t words[] = { version, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads,

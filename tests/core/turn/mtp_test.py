@@ -146,12 +146,37 @@ def check_errors(folder):
     cut.write_bytes(write(folder, "glm4moe", seed=7).read_bytes()[:-20000])
     assert "cut.gguf: tensor" in run(cut, "-p", "x", "--draft-mtp", tool=program, code=3)
     path = write(folder, "glm4moe", seed=8)
-    run("-q", path, folder / "as.qsf", tool=convert)
-    refused(folder / "as.qsf", "QSF files have no layer for multi-token prediction")
+    run("-q", "--progressive", path, folder / "as.qsf", tool=convert)
+    refused(folder / "as.qsf", "as.qsf: has no layer for multi-token prediction")
     assert "give one of them" in run(path, "-p", "x", "--draft-mtp", "--draft-model", path, tool=program,
                                      code=2)
     assert "layer for multi-token prediction needs at least" in run(
         path, "-p", "x", "--draft-mtp", "--ram-budget", 1, tool=program, code=4)
+
+
+def check_qsf(path):
+    """A converted layer guesses what the file's own does, and the model runs as without it."""
+    base = [joined(PROMPT), joined(PROMPT + [1, 2, 3])]
+    qsf, again, bare = [path.with_suffix(end) for end in (".qsf", ".2.qsf", ".bare.qsf")]
+    run("-q", "--quant-type", "f16", "--equalize", "off", path, qsf, tool=convert)
+    run("-q", "--quant-type", "f16", "--equalize", "off", qsf, again, tool=convert)
+    run("-q", "--quant-type", "f16", "--equalize", "off", "--progressive", path, bare, tool=convert)
+    assert qsf.read_bytes() == again.read_bytes() and qsf.read_bytes()[4] == 5
+    assert bare.read_bytes()[4] == 4
+    for of in path, qsf:
+        plain = run(of, "turns", 0, 0, 1, 24, "all", *base)[:-1]
+        *tokens, count = run(of, "turns", 3, 0, 1, 24, "all", *base)
+        assert tokens == plain and int(count.split()[1]) > 8, (of, count)
+    assert plain == run(bare, "turns", 0, 0, 1, 24, "all", *base)[:-1]
+    mine, file = [[np.array(line.split(","), F) for line in run(of, "logits", 3, joined(PROMPT))]
+                  for of in (qsf, path)]
+    for i, (a, b) in enumerate(zip(mine, file)):
+        assert np.abs(a - b).max() / np.abs(b).max() < 0.02, (path.name, i)
+    small = path.with_suffix(".4bit.qsf")
+    run("-q", path, small, tool=convert)
+    plain = run(small, "turns", 0, 0, 1, 24, "least", *base)[:-1]
+    *tokens, count = run(small, "turns", 3, 0, 1, 24, "least", *base)
+    assert tokens == plain and int(count.split()[1]) > 4, (small, count)
 
 
 def check_draft_model(work):
@@ -190,6 +215,7 @@ with tempfile.TemporaryDirectory() as work:
         near = write(work, name, near=0.003, **more)
         check_logits(near)
         check_turns(near, 30)
+        check_qsf(near)
     check_logits(write(work, "glm4moe", own=True))
     for name in "glm4moe", "qwen35-nextn":
         check_logits(write(work, name, own=True, tied=True))
