@@ -81,13 +81,21 @@ export function serve(host) {
     const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
     chosen = estimate ? undefined       // otherwise while the file is opened
       : chosenGpu(options.device, host.gpu, options.withoutGpu);
-    await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
-    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
+    // the module is compiled and threads start while the file is opened
+    const making = Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
+    making.catch(() => {});     // it is thrown below
+    try {
+      await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
+    } catch (error) {
+      void making.then(made => made.terminate(), () => {});
+      throw error;
+    }
+    engine = await making;
     check();
     await engine.open();
     if (estimate) {
