@@ -82,7 +82,8 @@ test('a load that succeeds in the second attempt says why there was one', async 
 test('the module starts while the file is opened, and ends if that fails', async () => {
   const parts = ['serve.js', 'node_host.js', 'options.js', 'errors.js']
     .map(name => import(pathToFileURL(packaged(name))));
-  const [{serve}, {nodeHost}, {checked}, {pack}] = await Promise.all(parts), told = [], host = nodeHost();
+  const [{serve}, {nodeHost}, {checked}, {pack}] = await Promise.all(parts), told = [];
+  const host = {...nodeHost(), mayNotBlock: true};
   const {compile, startThread} = host;
   let hear, wanted, ended;
   const compiles = new Promise(resolve => { wanted = resolve; }),
@@ -104,7 +105,8 @@ test('the module starts while the file is opened, and ends if that fails', async
     return {terminate() { thread.terminate(); ended(); }};
   };
   const options = {...checked('load', {threads: 2, device: 'cpu', contextLength: 64})};
-  await serve(host)({op: 'open', id: 1, from: {path: 'x.gguf'}, options});
+  const take = serve(host);
+  await take({op: 'open', id: 1, from: {path: 'x.gguf'}, options});
   assert.equal(told.find(({id}) => id === 1).error.code, 'NOT_FOUND');
-  await ends;
+  await Promise.all([take({op: 'end'}), ends]);
 });

@@ -6,7 +6,7 @@
  *                               [--wasm build/wasm] [--native build/release]
  *
  * --only takes rows: decode, sampled, prefill, memory, one-thread (SmolLM2), qwen-decode,
- * qwen-prefill, first, reload (of ours alone), budget, large. --wasm and --native are builds of this
+ * qwen-prefill, first, reload (only ours), budget, large. --wasm and --native are builds of this
  * tree; the native one converts models and provides the expected tokens. --json FILE keeps every
  * single figure, --ours-only leaves wllama out.
  *
