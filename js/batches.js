@@ -176,6 +176,16 @@ export class Batches {
     }
     this.#batch = new Set();
   }
+  /* Steps of a batch whose answers are at `at`, as long as nothing is missing and no message has to
+   * wait too long: a token takes as many as there are layers. */
+  #steps(at, n) {
+    const {memory, context} = this.#of;
+    for (;;) {
+      const result = memory.x.qsf_flat_step(context, at, n);
+      if ((result & 255) === PENDING) for (const {stepped} of this.#batch) stepped?.();
+      if (result !== PENDING || this.gpu || performance.now() - this.#breathed >= YIELD_MS) return result;
+    }
+  }
   /* One batch. If all its answers have left, so has the engine's. */
   async #step() {
     const {memory, transport, context} = this.#of;
@@ -183,7 +193,7 @@ export class Batches {
     while (this.#batch.size) {
       const answers = Uint32Array.from(this.#batch, ({conversation}) => conversation.answer);
       const missing = transport.expecting();
-      const result = memory.with(answers, at => memory.x.qsf_flat_step(context, at, answers.length));
+      const result = memory.with(answers, at => this.#steps(at, answers.length));
       const status = result & 255;
       this.look();
       if (status === E_FULL && await this.evict()) return;
@@ -196,7 +206,6 @@ export class Batches {
         }
         return;
       }
-      for (const {stepped} of this.#batch) stepped?.();
       await this.#rest(result, missing, new Promise(resolve => { this.#wake = resolve; }));
     }
   }

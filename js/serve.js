@@ -60,6 +60,7 @@ class Stop {
  * mayNotBlock: this thread has other work, and stays */
 export function serve(host) {
   let engine, talks, source, chosen, warnings, stored = 0;
+  let making;                   // promises the engine
   const trials = trialsOver(host.backend), left = new Stop();
   let over = false, loading;    // whether the model is not wanted any more; open(), which never rejects
   const refining = new Set();   // waits until a progressive file's weights are whole
@@ -82,13 +83,16 @@ export function serve(host) {
     const {cache, timeout, memory, asRange, ignoreQuery, estimate} = options;
     chosen = estimate ? undefined       // otherwise while the file is opened
       : chosenGpu(options.device, native ? () => native.gpu() : host.gpu, options.withoutGpu);
-    await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
-    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
+    // the module is compiled and threads start while the file is opened
+    making = Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout, native,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
+    making.catch(() => {});     // it is thrown below
+    await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
+    engine = await making;
     check();
     await engine.open();
     const asked = native ? options : {...options, threads: 0};  // a module has its threads already
@@ -127,9 +131,9 @@ export function serve(host) {
   }
   /* After end(), if this worker stays alive. */
   function forget() {
-    engine?.terminate();
+    void making?.then(made => made.terminate(), () => {});
     source?.terminate?.();
-    engine = talks = source = undefined;
+    engine = making = talks = source = undefined;
   }
   /* Threads that wait for work keep the engine's memory, and the reader keeps the process. They end
    * after everything that may still call the module. */

@@ -76,3 +76,37 @@ test('a load that succeeds in the second attempt says why there was one', async 
   assert.deepEqual(value.warnings, ['out of memory: 7 bytes; loaded again with one thread']);
   await take({op: 'end'});
 });
+
+/* This reader does not answer before the module is wanted: load() would wait for ever if it opened
+ * the file first. */
+test('the module starts while the file is opened, and ends if that fails', async () => {
+  const parts = ['serve.js', 'node_host.js', 'options.js', 'errors.js']
+    .map(name => import(pathToFileURL(packaged(name))));
+  const [{serve}, {nodeHost}, {checked}, {pack}] = await Promise.all(parts), told = [];
+  const host = {...nodeHost(), mayNotBlock: true};
+  const {compile, startThread} = host;
+  let hear, wanted, ended;
+  const compiles = new Promise(resolve => { wanted = resolve; }),
+    ends = new Promise(resolve => { ended = resolve; });
+  host.post = message => told.push(message);
+  host.compile = variant => {
+    wanted();
+    return compile(variant);
+  };
+  host.startReader = () => ({
+    onMessage(fn) { hear = fn; }, onFailure() {}, terminate() {},
+    post({op}) {
+      if (op === 'close') return hear({closed: true});
+      return compiles.then(() => hear({error: pack(new QsfError('NOT_FOUND', 'no file'))}));
+    },
+  });
+  host.startThread = async init => {
+    const thread = await startThread(init);
+    return {terminate() { thread.terminate(); ended(); }};
+  };
+  const options = {...checked('load', {threads: 2, device: 'cpu', contextLength: 64})};
+  const take = serve(host);
+  await take({op: 'open', id: 1, from: {path: 'x.gguf'}, options});
+  assert.equal(told.find(({id}) => id === 1).error.code, 'NOT_FOUND');
+  await Promise.all([take({op: 'end'}), ends]);
+});

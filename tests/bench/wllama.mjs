@@ -6,9 +6,9 @@
  *                               [--wasm build/wasm] [--native build/release]
  *
  * --only takes rows: decode, sampled, prefill, memory, one-thread (SmolLM2), qwen-decode,
- * qwen-prefill, first, budget, large. --wasm and --native are builds of this tree; the native one
- * converts models and provides the expected tokens. --json FILE keeps every single figure,
- * --ours-only leaves wllama out.
+ * qwen-prefill, first, reload (only ours), budget, large. --wasm and --native are builds of this
+ * tree; the native one converts models and provides the expected tokens. --json FILE keeps every
+ * single figure, --ours-only leaves wllama out.
  *
  * QSF_TEST_CHROMIUM names the browser (chromium). wllama comes from npm, pinned in
  * wllama/package-lock.json, into $QSF_CACHE (~/.cache/qsf), where converted models are kept too.
@@ -36,10 +36,12 @@ const {values: o} = parseArgs({options: {
   native: {type: 'string', default: join(ROOT, 'build/release')}, 'ours-only': {type: 'boolean'},
 }});
 const ROUNDS = Number(o.rounds), THREADS = Number(o.threads);
-const CONTEXT = 2048, PROMPT = 360, ANSWER = 64, FIRST_PROMPT = 200, RATE = 20e6, BUDGET = 200, LARGE = 4.4e9;
+const CONTEXT = 2048, PROMPT = 360, ANSWER = 64, FIRST_PROMPT = 200, RELOAD_PROMPT = 30, RATE = 20e6,
+  BUDGET = 200, LARGE = 4.4e9;
+const CODE_MS = 4000;           /* Chromium stores optimised code two seconds after the last of it */
 const SMOLLM2 = 'smollm2-135m-q4_1', QWEN = 'qwen2.5-coder-0.5b-q4_k_m';
 const ROWS = ['decode', 'sampled', 'prefill', 'memory', 'one-thread', 'qwen-decode', 'qwen-prefill', 'first',
-  'budget', 'large'];
+  'reload', 'budget', 'large'];
 const wanted = new Set(o.only ? o.only.split(',') : ROWS);
 for (const name of wanted)
   if (!ROWS.includes(name)) throw new Error(`--only: no row is called ${name}; there are ${ROWS.join(', ')}`);
@@ -122,7 +124,7 @@ async function rendererMegabytes(session) {
 }
 
 /** Opens the page in a new browser with an empty profile; use(call, tab) has call(name,
- * ...arguments) for page.js. */
+ * ...arguments) for page.js; tab.reload() is the reload that a visitor makes. */
 async function visit({mounts, isolation = true, rate, spoil}, use) {
   const profile = await mkdtemp(join(tmpdir(), 'qsf-bench-'));
   const server = await benchServer({'/bench': HERE, '/qsf': join(o.wasm, 'js'),
@@ -135,13 +137,18 @@ async function visit({mounts, isolation = true, rate, spoil}, use) {
     const page = context.pages()[0] ?? await context.newPage();
     page.on('pageerror', error => say(`the page: ${error.message}`));
     page.on('console', message => { if (process.env.QSF_BENCH_VERBOSE) say(`the page: ${message.text()}`); });
+    const ready = () => page.waitForFunction(() => globalThis.bench);
     await page.goto(`${server.origin}/bench/page.html`);
-    await page.waitForFunction(() => globalThis.bench);
+    await ready();
     page.setDefaultTimeout(0);
+    const reload = async () => {
+      await page.reload();
+      await ready();
+    };
     const browser = context.browser() ?? await page.context().browser();
     const session = browser ? await browser.newBrowserCDPSession() : await context.newCDPSession(page);
     const call = (name, ...args) => page.evaluate(([n, a]) => globalThis.bench[n](...a), [name, args]);
-    return await use(call, {memory: () => rendererMegabytes(session)});
+    return await use(call, {memory: () => rendererMegabytes(session), reload});
   } finally {
     await context?.close();
     server.close();
@@ -206,6 +213,26 @@ async function first(m) {
   }));
 }
 
+/** The stored model after a reload: to the first token. The first visit stores it, and answers long
+ * enough that the browser keeps compiled code. */
+async function reload(m) {
+  await visit({mounts: mounts(m)}, async (call, tab) => {
+    const options = {context: CONTEXT, threads: THREADS};
+    await call('first', 'ours', url('ours', m), prompt(RELOAD_PROMPT, 1), RELOAD_PROMPT, options);
+    await call('decode', prompt(8, 1), 8, 2 * ANSWER);
+    await new Promise(resolve => { setTimeout(resolve, CODE_MS); });
+    for (let round = 0; round < ROUNDS; round++) {
+      await tab.reload();
+      const took = await call('first', 'ours', url('ours', m), prompt(RELOAD_PROMPT, 2 + round),
+        RELOAD_PROMPT, options);
+      add('reload', 'ours', took.first / 1000);
+      add('reload, load()', 'ours', took.opened / 1000);
+      say(`reload ${round + 1} of ${ROUNDS}: model open after ${took.opened.toFixed(0)} ms, first token ` +
+        `after ${took.first.toFixed(0)}`);
+    }
+  });
+}
+
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 /** Inside a budget: right tokens, how large the page is. */
@@ -247,8 +274,8 @@ async function large(m) {
 
 /* ---- the run ---- */
 
-const smollm2 = ['decode', 'sampled', 'prefill', 'memory', 'one-thread', 'first'].some(r => wanted.has(r))
-  && await model(SMOLLM2);
+const smollm2 = ['decode', 'sampled', 'prefill', 'memory', 'one-thread', 'first', 'reload']
+  .some(r => wanted.has(r)) && await model(SMOLLM2);
 const qwen = ['qwen-decode', 'qwen-prefill', 'budget', 'large'].some(r => wanted.has(r)) && await model(QWEN);
 const rowsOf = names => new Set(names.filter(n => wanted.has(n)));
 if (['decode', 'sampled', 'prefill', 'memory'].some(r => wanted.has(r)))
@@ -259,6 +286,7 @@ if (wanted.has('qwen-decode') || wanted.has('qwen-prefill'))
   await speed(qwen, 'qwen ', {rows: new Set(
     [...(wanted.has('qwen-decode') ? ['decode'] : []), ...(wanted.has('qwen-prefill') ? ['prefill'] : [])])});
 if (wanted.has('first')) await first(smollm2);
+if (wanted.has('reload')) await reload(smollm2);
 const inBudget = wanted.has('budget') && await budget(qwen);
 const isLarge = wanted.has('large') && await large(qwen);
 
@@ -297,6 +325,12 @@ if (figures.first) {
       : '');
   table.push([`empty cache to first token at ${RATE / 1e6} MB/s, ${FIRST_PROMPT} tokens, over the download`,
     '<= 1.1x', show('ours'), show('theirs'), '', verdict(ours <= 1.1)]);
+}
+if (figures.reload) {
+  const took = median(figures.reload.ours);
+  table.push([`reload with the stored model to first token, ${RELOAD_PROMPT} tokens (load() alone)`,
+    '<= 0.6 s', `${took.toFixed(2)} s (${median(figures['reload, load()'].ours).toFixed(2)} s)`, '', '',
+    verdict(took <= 0.6)]);
 }
 if (inBudget)
   table.push([`Qwen2.5-Coder-0.5B with memory: ${BUDGET}`, 'right tokens, page <= 260 MB',

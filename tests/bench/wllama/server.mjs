@@ -55,12 +55,18 @@ export async function benchServer(mounts, {isolation, rate, spoil}) {
       response.writeHead(404).end();
       return;
     }
+    // by its time: a browser keeps a module's compiled code as long as its response is not replaced
+    const etag = `"${info.size}-${info.mtimeMs}"`;
+    if (request.headers['if-none-match'] === etag) {
+      response.writeHead(304, {etag}).end();
+      return;
+    }
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''),
       start = range ? Number(range[1]) : 0;
     const end = Math.min(range?.[2] ? Number(range[2]) : Infinity, info.size - 1);
     response.writeHead(range ? 206 : 200, {
       'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-length': end - start + 1,
-      'accept-ranges': 'bytes', etag: `"${info.size}"`,
+      'accept-ranges': 'bytes', etag,
       ...(range && {'content-range': `bytes ${start}-${end}/${info.size}`}),
     });
     if (request.method === 'HEAD') {
