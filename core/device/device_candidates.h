@@ -24,7 +24,7 @@ typedef struct qsf_device_candidates {
     uint32_t rows;                      /* at most; 0: the device finds none */
     uint32_t n_steps;                   /* without a choice; with one there is another last step */
     bool     chooses;                   /* which writes to QSF_DEVICE_IDS; */
-    bool     bare;                      /* that alone: there are no records */
+    bool     bare;                      /* that alone, and no records */
     uint32_t wide[QSF_DEVICE_KEPT_STEPS];               /* workgroups of a row */
     qsf_device_id pipeline[QSF_DEVICE_KEPT_STEPS], group[QSF_DEVICE_KEPT_STEPS];
     qsf_device_id numbers, pairs[2], sums, records, rules, last;
