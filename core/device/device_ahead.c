@@ -5,13 +5,6 @@
 #include "device/device_batch.h"
 #include "device/device_life.h"
 
-#if !defined(QSF_NO_CANDIDATES)
-
-qsf_status qsf_device_ahead_make(device_executor *e, uint64_t bytes, qsf_error *err)
-{
-    return e->candidates.chooses ? qsf_device_buffer_new(&e->b, bytes, &e->ahead.logits, err) : QSF_OK;
-}
-
 void qsf_device_ahead_drop(device_executor *e) { e->ahead.flies = false; }
 
 /* ---- what is in flight ---- */
@@ -139,23 +132,52 @@ static qsf_status next_places(device_executor *e, qsf_error *err)
                                  err);
 }
 
+/* What the next batch overwrites: all logits, if the host has not begun to read them; else the
+ * chosen tokens. */
+static qsf_status keep_results(device_executor *e, qsf_error *err)
+{
+    qsf_device_ahead *a = &e->ahead;
+    const qsf_device *d = e->d;
+    if (QSF_WGSL_BARE(e->candidates.bare))
+        return d->read_start(d->user, e->b.of[QSF_DEVICE_IDS], 0, a->token, a->n * sizeof *a->token, &a->read,
+                             err);
+    const uint64_t bytes = (uint64_t)a->n * e->b.head_ld * sizeof(float);
+    a->kept = true;
+    return d->copy(d->user, a->logits, 0, e->b.of[QSF_DEVICE_LOGITS], 0, bytes, err);
+}
+
 qsf_status qsf_device_ahead_submit(device_executor *e, qsf_error *err)
 {
     enum { FIRST = 40 };                /* dispatches with which the device begins, as in a batch */
     qsf_device_ahead *a = &e->ahead;
     const qsf_device *d = e->d;
-    const qsf_device_id logits = e->b.of[QSF_DEVICE_LOGITS];
     if (!a->again || !batch_goes_on(e) || !blocks_go_on(e)) return QSF_OK;
-    const uint64_t bytes = (uint64_t)a->n * e->b.head_ld * sizeof(float);
     const size_t first = QSF_MIN(e->n_list, FIRST);
-    qsf_status st = d->copy(d->user, a->logits, 0, logits, 0, bytes, err);
+    qsf_status st = keep_results(e, err);
     if (!st) st = next_places(e, err);
     if (!st) st = write_rules(e, true, err);
     if (!st) st = d->submit(d->user, e->list, first, err);
     if (!st) st = d->submit(d->user, e->list + first, e->n_list - first, err);
-    a->kept = a->flies = !st;
+    a->flies = !st;
+    a->kept &= !st;
     a->n_flown += !st;
     return st;
 }
 
-#endif
+qsf_status qsf_device_ahead_tokens(device_executor *e, qsf_error *err)
+{
+    if (!e->ahead.read) return QSF_OK;
+    const qsf_status st = e->d->poll(e->d->user, e->ahead.read, err);
+    if (st != QSF_PENDING) e->ahead.read = 0;
+    return st;
+}
+
+qsf_status qsf_device_ahead_repeat(device_executor *e)
+{
+    e->c->now.stage = (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
+    e->c->fetch.batch++;
+    qsf_device_ahead_drop(e);
+    e->base.does->begin(&e->base, true);
+    e->ahead.wary = true;
+    return QSF_PENDING;
+}

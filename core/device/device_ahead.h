@@ -10,6 +10,9 @@
  * positions, blocks and tokens, that batch is computed already; if not, what was computed is
  * dropped.  Only keys and values after the end of sequences have changed then.
  *
+ * A host that must not block reads whole rows of logits, as it cannot ask for one later, and the
+ * tokens of the guess.  Both reads begin before the next batch is submitted.
+ *
  * If a position begins a block of the KV cache, nothing is submitted: blocks are given out when a
  * batch begins. */
 #ifndef QSF_DEVICE_AHEAD_H
@@ -28,20 +31,13 @@ typedef struct qsf_device_ahead {
     uint32_t seq[QSF_DEVICE_KEPT_ROWS];
     uint32_t place[QSF_DEVICE_KEPT_ROWS][4];            /* as in QSF_DEVICE_PLACE */
     int32_t  token[QSF_DEVICE_KEPT_ROWS];
-    qsf_device_id logits;               /* [rows][ld] */
+    qsf_device_id logits;               /* [rows][ld]; 0: the host reads all of them */
+    qsf_device_id read;                 /* of `token`, under way; 0: none */
     uint64_t n_flown, n_taken;          /* batches submitted so, and those that the caller had, too */
 } qsf_device_ahead;
 
 typedef struct device_executor device_executor;
 
-#if defined(QSF_NO_CANDIDATES)
-#  define qsf_device_ahead_begin(e, embed) false
-#  define qsf_device_ahead_note(e, place) ((void)0)
-#  define qsf_device_ahead_drop(e) ((void)0)
-#  define qsf_device_ahead_choose(e, choose, err) QSF_OK
-#else
-/* Candidates are there: makes room.  bytes: of all logits. */
-qsf_status qsf_device_ahead_make(device_executor *e, uint64_t bytes, qsf_error *err);
 /* A batch begins; whether it has been submitted. */
 bool       qsf_device_ahead_begin(device_executor *e, bool embed);
 /* The rows' places, as they go to the device. */
@@ -52,6 +48,9 @@ void       qsf_device_ahead_drop(device_executor *e);
 qsf_status qsf_device_ahead_choose(device_executor *e, bool *choose, qsf_error *err);
 /* After the batch is submitted and its read has begun: submits the next one if it can. */
 qsf_status qsf_device_ahead_submit(device_executor *e, qsf_error *err);
-#endif
+/* The tokens that a bare choice found, or QSF_PENDING. */
+qsf_status qsf_device_ahead_tokens(device_executor *e, qsf_error *err);
+/* QSF_PENDING: the batch begins again, is computed alone, and none is submitted after it. */
+qsf_status qsf_device_ahead_repeat(device_executor *e);
 
 #endif

@@ -26,10 +26,11 @@ static qsf_status candidate_buffers(qsf_device_candidates *c, qsf_device_buffers
     qsf_status st = d->buffer_new(d->user, QSF_DEVICE_UNIFORM, QSF_DEVICE_KEPT_STEPS * QSF_DEVICE_NUMBERS,
                                   &c->numbers, err);
     for (int i = 0; i < 2 && !st; i++) st = qsf_device_buffer_new(b, pairs_bytes(l), &c->pairs[i], err);
-    if (!st) st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
-    if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
     if (!st && c->chooses) st = qsf_device_buffer_new(b, rules_bytes(l->rows), &c->rules, err);
     if (!st && c->chooses) st = qsf_device_buffer_new(b, last_bytes(l->rows), &c->last, err);
+    if (st || QSF_WGSL_BARE(c->bare)) return st;
+    st = qsf_device_buffer_new(b, sums_bytes(l), &c->sums, err);
+    if (!st) st = qsf_device_buffer_new(b, records_bytes(l->rows), &c->records, err);
     if (st) return st;
     c->words = qsf_alloc(b->platform, records_bytes(l->rows), "candidates", err);
     c->found = qsf_alloc_array(b->platform, l->rows, sizeof *c->found, "candidates", err);
@@ -53,7 +54,8 @@ static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b
                                  uint32_t cols, int from, qsf_error *err)
 {
     const qsf_device *d = b->d;
-    const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT, .choose = choose };
+    const bool bare = QSF_WGSL_BARE(c->bare);
+    const qsf_wgsl_candidates kind = { .stage = stage, .keep = KEPT, .choose = choose, .bare = bare };
     const uint32_t i = c->n_steps, sums = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     const uint64_t at = (uint64_t)i * QSF_DEVICE_NUMBERS;
     const qsf_wgsl_candidates_numbers numbers = { .n = l->rows, .cols = cols, .x_ld = l->ld, .sums = sums,
@@ -70,34 +72,35 @@ static qsf_status candidate_step(qsf_device_candidates *c, qsf_device_buffers *b
     qsf_wgsl_candidates_text(&t, &kind);
     if (!st) st = qsf_pipeline_end(&b->pipelines, &t, "candidates", &c->pipeline[i], err);
     ranges[n++] = stage == QSF_WGSL_FIRST ? l->range : pairs_in;
-    ranges[n++] = stage == QSF_WGSL_LAST ? sums_of : pairs_out;
-    if (stage == QSF_WGSL_FIRST) ranges[n++] = sums_of;
-    if (stage == QSF_WGSL_LAST) ranges[n++] = records;
+    if (stage != QSF_WGSL_LAST) ranges[n++] = pairs_out;
+    if (!bare && stage != QSF_WGSL_MERGE) ranges[n++] = sums_of;
+    if (!bare && stage == QSF_WGSL_LAST) ranges[n++] = records;
     if (choose) n += choice_ranges(c, b, l->rows, ranges + n);
     if (!st) st = d->group_new(d->user, c->pipeline[i], ranges, n, &c->group[i], err);
     c->wide[i] = stage == QSF_WGSL_LAST ? 1 : qsf_wgsl_candidates_groups(KEPT, cols);
-    c->n_steps += !choose;
+    c->n_steps += !choose || bare;
     return st;
 }
 
 qsf_status qsf_device_candidates_begin(qsf_device_candidates *c, qsf_device_buffers *b,
                                        const qsf_device_logit_rows *l, qsf_error *err)
 {
+    const bool bare = QSF_WGSL_BARE(l->bare);
     const uint32_t merges = qsf_wgsl_candidates_merges(KEPT, l->n_vocab);
     uint32_t groups = qsf_wgsl_candidates_groups(KEPT, l->n_vocab);
     int from = 1;
-    *c = (qsf_device_candidates){ .n_vocab = l->n_vocab, .chooses = l->chooses };
+    *c = (qsf_device_candidates){ .n_vocab = l->n_vocab, .chooses = l->chooses, .bare = l->bare };
     if (l->n_vocab < KEPT || pairs_bytes(l) > b->d->info->max_binding
-        || merges + 3 > QSF_DEVICE_KEPT_STEPS) return QSF_OK;
+        || merges > (bare ? 0 : QSF_DEVICE_KEPT_STEPS - 3)) return QSF_OK;
     c->rows = l->rows;
     qsf_status st = candidate_buffers(c, b, l, err);
     if (!st) st = candidate_step(c, b, l, QSF_WGSL_FIRST, false, l->n_vocab, from, err);
-    for (uint32_t i = 0; i < merges && !st; i++) {
+    for (uint32_t i = 0; !bare && i < merges && !st; i++) {
         from = !from;
         st = candidate_step(c, b, l, QSF_WGSL_MERGE, false, groups * KEPT, from, err);
         groups = qsf_wgsl_candidates_groups(KEPT, groups * KEPT);
     }
-    for (int choose = 0; choose <= c->chooses && !st; choose++)
+    for (int choose = bare; choose <= c->chooses && !st; choose++)
         st = candidate_step(c, b, l, QSF_WGSL_LAST, choose, groups * KEPT, !from, err);
     return st;
 }
@@ -121,7 +124,7 @@ qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffe
 {
     assert(n <= c->rows);
     for (uint32_t k = 0; k < c->n_steps; k++) {
-        const uint32_t i = k + (choose && k + 1 == c->n_steps);
+        const uint32_t i = k + (choose && !QSF_WGSL_BARE(c->bare) && k + 1 == c->n_steps);
         const qsf_status st = qsf_pipeline_wait(&b->pipelines, c->pipeline[i], err);
         if (st) return st;
         list[(*len)++] = (qsf_device_dispatch){ c->pipeline[i], c->group[i], c->wide[i], n, 1 };
@@ -129,6 +132,7 @@ qsf_status qsf_device_candidates_list(qsf_device_candidates *c, qsf_device_buffe
     return QSF_OK;
 }
 
+#if !defined(QSF_NO_CANDIDATES)
 /* ---- results ---- */
 
 static void record_read(qsf_candidates *to, const uint32_t *record, uint32_t n_vocab)
@@ -168,6 +172,10 @@ qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device
     return st;
 }
 
+#endif
+
+/* ---- the end ---- */
+
 qsf_status qsf_device_candidates_there(const qsf_device_candidates *c, const qsf_device_buffers *b,
                                        qsf_error *err)
 {
@@ -185,7 +193,7 @@ void qsf_device_candidates_done(qsf_device_candidates *c, const qsf_device_buffe
     const qsf_device *d = b->d;
     const qsf_device_id buffers[] = { c->numbers, c->pairs[0], c->pairs[1], c->sums, c->records,
                                       c->rules, c->last };
-    for (uint32_t i = 0; i < c->n_steps + c->chooses; i++) d->release(d->user, c->group[i]);
+    for (uint32_t i = 0; i < QSF_ARRAY_LEN(c->group); i++) d->release(d->user, c->group[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(buffers); i++) d->release(d->user, buffers[i]);
     if (c->words) qsf_dealloc(b->platform, c->words, records_bytes(c->rows));
     if (c->found) qsf_dealloc(b->platform, c->found, (uint64_t)c->rows * sizeof *c->found);

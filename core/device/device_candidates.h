@@ -16,13 +16,15 @@ typedef struct qsf_device_logit_rows {
     qsf_device_range range;
     uint32_t rows, n_vocab, ld;
     float    scale, cap;                /* that the model applies to them; 1, 0: none */
-    bool     chooses;                   /* the next token of each row is chosen, too, if that is wanted */
+    bool     chooses;                   /* the next token of each row is chosen, too, if that is wanted; */
+    bool     bare;                      /* nothing else is */
 } qsf_device_logit_rows;
 
 typedef struct qsf_device_candidates {
     uint32_t rows;                      /* at most; 0: the device finds none */
     uint32_t n_steps;                   /* without a choice; with one there is another last step */
-    bool     chooses;                   /* which writes to QSF_DEVICE_IDS */
+    bool     chooses;                   /* which writes to QSF_DEVICE_IDS; */
+    bool     bare;                      /* that alone, and no records */
     uint32_t wide[QSF_DEVICE_KEPT_STEPS];               /* workgroups of a row */
     qsf_device_id pipeline[QSF_DEVICE_KEPT_STEPS], group[QSF_DEVICE_KEPT_STEPS];
     qsf_device_id numbers, pairs[2], sums, records, rules, last;

@@ -424,9 +424,9 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     if (!st)
         st = qsf_device_head_list(&e->head, &e->b, e->first_asked, c->batch.n_asked, e->list, &e->n_list,
                                   err);
+    if (!st) st = qsf_device_few_list(e, err);
     if (st == QSF_PENDING) e->n_list = before;
     if (st == QSF_PENDING) return st;
-    if (!st) st = qsf_device_few_list(e, err);
     if (!st) st = submit_listed(e, err);
     e->ready.whole = !st && c->batch.n == c->batch.n_asked;
     e->here = false;
@@ -444,11 +444,15 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     const qsf_device_id from = qsf_device_logits_of(e);
     if (!e->read) {
         st = e->d->read_start(e->d->user, from, 0, out->x, bytes, &e->read, err);
+        if (!st && QSF_WGSL_BARE(e->candidates.bare)) st = qsf_device_ahead_submit(e, err);
         if (!st) st = qsf_device_ready_make(e, err);
     }
+    if (!st) st = qsf_device_ahead_tokens(e, err);
     if (!st) st = device_read(e, from, 0, out->x, bytes, err);
     if (!st) st = qsf_device_verdict(e, err);
-    if (!st && !qsf_all_finite(out->x, out->n * out->ld)) st = not_finite(e, err);
+    const bool odd = !st && !qsf_all_finite(out->x, out->n * out->ld);
+    if (odd && e->ahead.flies) return qsf_device_ahead_repeat(e);
+    if (odd) st = not_finite(e, err);
     for (uint32_t i = 0; i < out->n && !st; i++)
         qsf_device_head_finish(&e->c->k, e->c->hp, out->x + i * out->ld);
     e->came = !st;
@@ -462,7 +466,7 @@ static bool stage_ran(device_executor *e, const qsf_stage_work *work)
     if (work->stage.kind == QSF_STAGE_HEAD) {
         e->here = false;
         e->logits = true;
-        e->few = e->ahead.ran || e->ready.few;
+        e->few = (e->ahead.ran && !QSF_WGSL_BARE(e->candidates.bare)) || e->ready.few;
     }
     return true;
 }

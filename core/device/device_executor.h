@@ -65,7 +65,7 @@ static inline uint64_t qsf_device_list_room(const device_executor *e)
 /* Where the batch's logits are. */
 static inline qsf_device_id qsf_device_logits_of(const device_executor *e)
 {
-    return e->ahead.kept ? e->ahead.logits : e->b.of[QSF_DEVICE_LOGITS];
+    return e->ahead.kept && !QSF_WGSL_BARE(e->candidates.bare) ? e->ahead.logits : e->b.of[QSF_DEVICE_LOGITS];
 }
 
 extern const qsf_executor_table qsf_device_executor_table;

@@ -4,11 +4,6 @@
 
 #include "device/device_life.h"
 
-#if !defined(QSF_NO_CANDIDATES)
-
-static device_executor *few_of(qsf_executor *x) { return (device_executor *)(void *)x; }
-
-/* Rows that are read one by one later need a host that may block. */
 qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
 {
     const qsf_hparams *hp = e->c->hp;
@@ -16,46 +11,35 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
         .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
         .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
         .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
-        .chooses = e->choice.embedding && !e->first,
+        .chooses = e->choice.embedding && !e->first, .bare = !e->d->wait,
     };
-    if (!e->d->wait) return QSF_OK;
+    if (rows.bare && !rows.chooses) return QSF_OK;
     const qsf_status st = qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err);
-    return st || !e->candidates.rows ? st
-        : qsf_device_ahead_make(e, (uint64_t)rows.rows * ld * sizeof(float), err);
-}
-
-bool qsf_device_few_wanted(const device_executor *e)
-{
-    return e->c->now.few && e->c->batch.n_asked <= e->candidates.rows;
+    return st || !e->candidates.rows || !rows.chooses || QSF_WGSL_BARE(rows.bare) ? st
+        : qsf_device_buffer_new(&e->b, (uint64_t)rows.rows * ld * sizeof(float), &e->ahead.logits, err);
 }
 
 qsf_status qsf_device_few_list(device_executor *e, qsf_error *err)
 {
-    const uint32_t n = e->c->batch.n_asked;
+    const bool few = qsf_device_few_wanted(e);
     bool choose = false;
     e->ready.few = e->ready.chooses = false;
-    if (!qsf_device_few_wanted(e)) return QSF_OK;
-    qsf_status st = qsf_device_ahead_choose(e, &choose, err);
-    if (!st)
-        st = qsf_device_candidates_list(&e->candidates, &e->b, n, choose, e->list, &e->n_list, err);
-    e->few = e->ready.few = !st;
+    qsf_status st = QSF_OK;
+    if (few || QSF_WGSL_BARE(e->candidates.bare)) st = qsf_device_ahead_choose(e, &choose, err);
+    if (!st && (few || choose))
+        st = qsf_device_candidates_list(&e->candidates, &e->b, e->c->batch.n_asked, choose, e->list,
+                                        &e->n_list, err);
+    e->few = e->ready.few = few && !st;
     e->ready.chooses = choose;
     return st;
 }
 
+#if !defined(QSF_NO_CANDIDATES)
+
+static device_executor *few_of(qsf_executor *x) { return (device_executor *)(void *)x; }
+
 /* Whether all candidates of a row are 0, as if the row before the head had not been finite. */
 static bool few_zeros(const qsf_candidates *k) { return k->logit[0] == 0 && k->logit[k->n - 1] == 0; }
-
-/* The batch is computed once more, and alone. */
-static qsf_status few_again(device_executor *e)
-{
-    e->c->now.stage = (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
-    e->c->fetch.batch++;
-    qsf_device_ahead_drop(e);
-    e->base.does->begin(&e->base, true);
-    e->ahead.wary = true;
-    return QSF_PENDING;
-}
 
 /* What looks wrong is left to rows_out, which looks closer; it needs the device as the batch left
  * it. */
@@ -72,7 +56,7 @@ qsf_status qsf_device_few_out(qsf_executor *x, const qsf_candidates **out, qsf_e
     if (!st) st = qsf_device_verdict(e, err);
     if (st) return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;   /* the batch begins again */
     for (uint32_t i = 0; i < n && good; i++) good = !few_zeros(&e->candidates.found[i]);
-    if (!good && e->ahead.flies) return few_again(e);
+    if (!good && e->ahead.flies) return qsf_device_ahead_repeat(e);
     for (uint32_t i = 0; i < n && good; i++)
         e->ahead.token[i] = qsf_device_candidates_chosen(&e->candidates, i);
     if (good) *out = e->candidates.found;

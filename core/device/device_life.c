@@ -5,7 +5,8 @@
 void qsf_device_forget(device_executor *e)
 {
     if (e->d) e->d->release(e->d->user, e->read);
-    e->read = 0;
+    if (e->d) e->d->release(e->d->user, e->ahead.read);
+    e->read = e->ahead.read = 0;
 }
 
 void qsf_device_ready_drop(device_executor *e)
@@ -23,10 +24,8 @@ static void device_release(device_executor *e)
     qsf_device_ready_drop(e);
     qsf_device_head_done(&e->head, &e->b);
     qsf_device_embedding_done(&e->embedding, &e->b);
-#if !defined(QSF_NO_CANDIDATES)
     if (e->candidates.rows) qsf_device_candidates_done(&e->candidates, &e->b);
     if (e->d) e->d->release(e->d->user, e->ahead.logits);
-#endif
     if (e->b.d) qsf_device_loras_done(&e->b, &e->loras);
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
@@ -74,10 +73,8 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->embedding.steps, err);
     for (uint32_t i = 0; e->unchecked && i < e->loras.n && !st; i++)
         st = qsf_device_lora_there(&e->b, e->loras.list[i], err);
-#if !defined(QSF_NO_CANDIDATES)
     if (e->unchecked && !st) st = qsf_device_candidates_there(&e->candidates, &e->b, err);
     if (e->unchecked && !st) st = qsf_device_buffer_there(&e->b, e->ahead.logits, err);
-#endif
     if (st == QSF_PENDING) return QSF_OK;               /* a host that must not block: the next time */
     if (!st) st = e->d->state(e->d->user, err);
     e->unchecked = st != QSF_OK;

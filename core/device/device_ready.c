@@ -50,7 +50,8 @@ qsf_status qsf_device_ready_take(device_executor *e, bool hidden, bool few, qsf_
     bool choose = false;
     if (!x->commands) return QSF_OK;
     bool fits = ready_fits(e, hidden, few);
-    qsf_status st = fits && few ? qsf_device_ahead_choose(e, &choose, err) : QSF_OK;
+    const bool chooses = few || QSF_WGSL_BARE(e->candidates.bare);
+    qsf_status st = fits && chooses ? qsf_device_ahead_choose(e, &choose, err) : QSF_OK;
     if (st) return st;
     fits = fits && (x->chooses || !choose);
     if (!fits) {

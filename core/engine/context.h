@@ -29,8 +29,8 @@ typedef struct qsf_batch_state {
 #if !defined(QSF_NO_CANDIDATES)
     bool     few;                    /* candidates are enough for most rows that ask */
     const qsf_candidates *candidates;   /* of these rows; NULL: rows[QSF_ROWS_LOGITS] has their logits */
-    uint32_t n_choices;              /* of the next tokens of its sequences, if they are known */
 #endif
+    uint32_t n_choices;              /* of the next tokens of its sequences, if they are known */
 } qsf_batch_state;
 
 /* What follows a context's sequences, such as a layer that predicts further tokens. */
@@ -81,9 +81,7 @@ struct qsf_context {
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;
-#if !defined(QSF_NO_CANDIDATES)
     qsf_choice     choices[QSF_CHOICES_MOST];   /* [now.n_choices] */
-#endif
 };
 
 /* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */

@@ -205,6 +205,15 @@ static qsf_status rows_out(qsf_context *c, qsf_rows_kind kind)
     return x->does->rows_out(x, kind, &c->now.rows[kind], &c->error);
 }
 
+void qsf_choice_tell(qsf_context *c, const qsf_choice *x)
+{
+    uint32_t i = 0, *n = &c->now.n_choices;
+    while (i < *n && c->choices[i].seq != x->seq) i++;
+    if (i == QSF_CHOICES_MOST) return;
+    c->choices[i] = *x;
+    *n += i == *n;
+}
+
 #if defined(QSF_NO_CANDIDATES)
 static inline qsf_status candidates_out(qsf_context *c) { (void)c; return QSF_OK; }
 static inline bool candidates_suffice(const qsf_context *c) { (void)c; return false; }
@@ -225,17 +234,8 @@ static qsf_status candidates_out(qsf_context *c)
     c->now.candidates = NULL;
     if (c->now.few && x->does->candidates && c->batch.n_asked && !c->behind.rows)
         st = x->does->candidates(x, &c->now.candidates, &c->error);
-    if (st != QSF_PENDING) c->now.few = false, c->now.n_choices = 0;
+    if (st != QSF_PENDING) c->now.few = false;
     return st;
-}
-
-void qsf_choice_tell(qsf_context *c, const qsf_choice *x)
-{
-    uint32_t i = 0, *n = &c->now.n_choices;
-    while (i < *n && c->choices[i].seq != x->seq) i++;
-    if (i == QSF_CHOICES_MOST) return;
-    c->choices[i] = *x;
-    *n += i == *n;
 }
 
 /* The logits of a row that has candidates. */
@@ -247,7 +247,7 @@ static const float *candidates_logits(const qsf_context *c, size_t i)
 }
 #endif
 
-static qsf_status batch_output(qsf_context *c)
+static qsf_status batch_results(qsf_context *c)
 {
     qsf_status st;
     const bool states = !qsf_part_ends(c->model->source);
@@ -260,6 +260,13 @@ static qsf_status batch_output(qsf_context *c)
     c->now.n_hidden = c->now.hidden ? c->now.n_new : 0;
     if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
     return candidates_suffice(c) ? QSF_OK : check_logits(c);
+}
+
+static qsf_status batch_output(qsf_context *c)
+{
+    const qsf_status st = batch_results(c);
+    if (st != QSF_PENDING) c->now.n_choices = 0;
+    return st;
 }
 
 /* Before a layer: rows that waited for it join the batch, and bytes travel while it computes, first

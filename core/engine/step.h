@@ -10,6 +10,9 @@
  * tokens of mask, a bit for each token. */
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask);
 
+/* How the token after a row of the next batch will be chosen. */
+void qsf_choice_tell(qsf_context *c, const qsf_choice *x);
+
 #if defined(QSF_NO_CANDIDATES)          /* no executor has any */
 static inline void qsf_candidates_ask(qsf_context *c) { (void)c; }
 static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size_t i)
@@ -20,8 +23,6 @@ static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size
 #else
 /* Candidates are enough for most rows of the next batch. */
 static inline void qsf_candidates_ask(qsf_context *c) { c->now.few = true; }
-/* How the token after a row of the next batch will be chosen. */
-void qsf_choice_tell(qsf_context *c, const qsf_choice *x);
 /* Those of a row that asked, counted as qsf_logits counts; NULL: there are only its logits. */
 static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size_t i)
 {

@@ -308,18 +308,15 @@ size_t qsf_turns_guess(qsf_turn *const *turns, size_t n, size_t most, size_t *ma
  * the caller has it, if one row and the largest logits decide. */
 static void turn_asks(const qsf_turn *t, size_t n)
 {
-#if defined(QSF_NO_CANDIDATES)
-    (void)t, (void)n;
-#else
     qsf_choice x;
     if (!t->sampler || !qsf_sampler_takes_candidates(t->sampler)) return;
     if (!t->grammar.active || qsf_sampler_greedy(t->sampler)) qsf_candidates_ask(t->context);
     const int64_t most = t->o.max_tokens;
     const bool last = most >= 0 && (int64_t)t->state.n_tokens + 1 >= most;
-    if (n != 1 || last || t->o.draft || t->grammar.active || !qsf_sampler_choice(t->sampler, &x)) return;
+    const bool drafts = t->o.guess || t->o.guess_many;          /* most batches have guesses then */
+    if (n != 1 || last || drafts || t->grammar.active || !qsf_sampler_choice(t->sampler, &x)) return;
     x.seq = (uint32_t)t->seq;
     qsf_choice_tell(t->context, &x);
-#endif
 }
 
 static size_t turn_fill(qsf_turn *t, qsf_row *rows, size_t cap, bool measured)

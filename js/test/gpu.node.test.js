@@ -24,10 +24,10 @@ async function answer(model, options) {
     text += part;
   return text;
 }
-async function onCpu() {
+async function onCpu(options) {
   const model = await load(MODEL, {...HOW, device: 'cpu'});
   assert.deepEqual(model.info.device, {kind: 'cpu', name: '', layers: 0, reason: 'the option device is cpu'});
-  const text = await answer(model);
+  const text = await answer(model, options);
   await model.dispose();
   return text;
 }
@@ -61,15 +61,49 @@ describe('without WebGPU', () => {
 });
 
 /* The same, with the devices that it gives within reach. */
-function watched(gpu, devices) {
+function watched(gpu, devices, wrap = device => device) {
   return {requestAdapter: async options => {
     const adapter = await gpu.requestAdapter(options);
     return adapter && {info: adapter.info, limits: adapter.limits, requestDevice: async wishes => {
       const device = await adapter.requestDevice(wishes);
       devices.push(device);
-      return device;
+      return wrap(device);
     }};
   }};
+}
+
+/* A device that counts lists of dispatches which it is given while results are read. */
+function counted(device, count) {
+  const COMPUTED = new WeakSet(), TO_MAP = 1;
+  let reading = 0;
+  const of = (object, own) => new Proxy(object, {
+    get: (_, name) => own[name] ?? object[name]?.bind?.(object) ?? object[name],
+    set: (_, name, value) => Reflect.set(object, name, value, object)});
+  const encoder = inner => {
+    let computes = false;
+    return of(inner, {
+      beginComputePass: (...given) => { computes = true; return inner.beginComputePass(...given); },
+      finish: () => {
+        const commands = inner.finish();
+        if (computes) COMPUTED.add(commands);
+        return commands;
+      }});
+  };
+  const queue = of(device.queue, {submit: list => {
+    count.ahead += Number(reading > 0 && list.some(commands => COMPUTED.has(commands)));
+    device.queue.submit(list);
+  }});
+  return of(device, {queue, createCommandEncoder: () => encoder(device.createCommandEncoder()),
+    createBuffer: wishes => {
+      const buffer = device.createBuffer(wishes);
+      if (!(wishes.usage & TO_MAP)) return buffer;
+      const map = buffer.mapAsync.bind(buffer);
+      buffer.mapAsync = async (...given) => {
+        reading++;
+        await map(...given).finally(() => { reading--; });
+      };
+      return buffer;
+    }});
 }
 
 /* The same, as one device for several models, which compile their pipelines once: in software that
@@ -98,12 +132,18 @@ const oneGpu = () => sharedGpu ??= shared(createRequire(import.meta.url)(DAWN).c
 
 describe('a GPU object', {skip}, () => {
   let model, wanted;
-  const devices = [];
+  const devices = [], count = {ahead: 0};
   before(async () => {
     wanted = await onCpu();
     const gpu = createRequire(import.meta.url)(DAWN).create([]);
-    model = await load(MODEL, {...HOW, device: 'gpu', gpu: watched(gpu, devices)});
+    model = await load(MODEL, {...HOW, device: 'gpu',
+      gpu: watched(gpu, devices, device => counted(device, count))});
   });
+  const ahead = async of => {
+    count.ahead = 0;
+    const result = await of;
+    return [result, count.ahead];
+  };
   after(() => model?.dispose());
 
   test('computes all layers, and the same text', async () => {
@@ -117,6 +157,17 @@ describe('a GPU object', {skip}, () => {
     clearInterval(timer);
     assert.ok(ticks > 10, `${ticks} ticks`);
     assert.equal((await model.stats()).gpuLayers, 2);
+  });
+  test('computes a token before the last one is read, if usual samplers choose', async () => {
+    const draws = {temperature: 0.5, seed: 3, topP: 0.9, repeatPenalty: 1.1};
+    assert.deepEqual(await ahead(answer(model)), [wanted, 10]);     // neither the first one nor the last
+    const [drawn, n] = await ahead(answer(model, draws));
+    assert.equal(drawn, await onCpu(draws));
+    assert.ok(n > 8, `${n} tokens were computed ahead`);
+    const dry = {dryMultiplier: 0.8};
+    assert.deepEqual(await ahead(answer(model, dry)), [await onCpu(dry), 0]);
+    const [first] = wanted;                     // at most one token is wasted
+    assert.deepEqual(await ahead(answer(model, {stop: [first]})), ['', 1]);
   });
   test('computes only what is new in a prompt, and stops at a signal', async () => {
     const stop = new AbortController(), reason = new Error('enough');

@@ -182,9 +182,9 @@ static void wgsl_put_penalties(qsf_wgsl_text *t)
 
 /* As the sampler: temperature, min-p and top-k, then top-p of what is left, by rank; then a draw
  * from the candidates in the order of their tokens. */
-static void wgsl_put_choice(qsf_wgsl_text *t)
+static void wgsl_put_choice(qsf_wgsl_text *t, bool bare)
 {
-    qsf_wgsl_put(t,
+    QSF_WGSL_PUT(t,
         "var<workgroup> weights: array<f32, KEEP>;\n"
         "var<workgroup> kept: array<f32, KEEP>;\n"
         "var<workgroup> chosen: atomic<u32>;\n"
@@ -222,10 +222,10 @@ static void wgsl_put_choice(qsf_wgsl_text *t)
         "  if (lid == 0u) {\n"
         "    let id = select(atomicLoad(&chosen), best[0].y,\n"
         "                    rule.scale == 0.0 || kept[0] == 0.0);\n"
-        "    Records[m * WORDS + 3u] = id;\n"
+        "${record}"
         "    Tokens[m] = id;\n"
         "  }\n"
-        "}\n");
+        "}\n", { "record", 0, bare ? "" : "    Records[m * WORDS + 3u] = id;\n" });
 }
 
 static void wgsl_put_rule(qsf_wgsl_text *t)
@@ -270,14 +270,14 @@ static void wgsl_put_numbers(qsf_wgsl_text *t)
 
 static void wgsl_put_bindings(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
 {
-    const bool last = c->stage == QSF_WGSL_LAST;
+    const bool last = c->stage == QSF_WGSL_LAST, bare = QSF_WGSL_BARE(c->bare);
     wgsl_put_numbers(t);
     qsf_wgsl_bind(t, QSF_WGSL_READ, "X", c->stage == QSF_WGSL_FIRST ? "array<f32>" : "array<vec2<u32>>");
     if (!last) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Pairs", "array<vec2<u32>>");
-    if (c->stage == QSF_WGSL_FIRST) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Sums", "array<vec4<u32>>");
+    if (!bare && c->stage == QSF_WGSL_FIRST) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Sums", "array<vec4<u32>>");
     if (!last) return;
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "Sums", "array<vec4<u32>>");
-    qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Records", "array<u32>");
+    if (!bare) qsf_wgsl_bind(t, QSF_WGSL_READ, "Sums", "array<vec4<u32>>");
+    if (!bare) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Records", "array<u32>");
     if (!c->choose) return;
     wgsl_put_rule(t);
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Rules", "array<Rule>");
@@ -290,30 +290,24 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
     static const char *const ends[] = {
         [QSF_WGSL_FIRST] =
             "  add_logits(m, first, lid);\n"
-            "  let place = m * groups.x + group.x;\n"
-            "  if (lid < KEEP) { Pairs[place * KEEP + lid] = best[lid]; }\n"
             "  if (lid == 0u) {\n"
             "    let s = bitcast<vec2<u32>>(sums[0]);\n"
-            "    Sums[place] = vec4<u32>(s.x, s.y, atomicLoad(&marks), 0u);\n"
+            "    Sums[m * groups.x + group.x] = vec4<u32>(s.x, s.y, atomicLoad(&marks), 0u);\n"
             "  }\n",
-        [QSF_WGSL_MERGE] =
-            "  let place = m * groups.x + group.x;\n"
-            "  if (lid < KEEP) { Pairs[place * KEEP + lid] = best[lid]; }\n",
+        [QSF_WGSL_MERGE] = "",
         [QSF_WGSL_LAST] =
             "  add_groups(m, lid);\n"
             "  record(m, lid);\n",
     };
+    const bool bare = QSF_WGSL_BARE(c->bare), last = c->stage == QSF_WGSL_LAST;
     wgsl_put_bindings(t, c);
     qsf_wgsl_put_order(t);
     if (c->stage == QSF_WGSL_FIRST) wgsl_put_value(t);
     wgsl_put_search(t, c);
-    if (c->stage != QSF_WGSL_MERGE) wgsl_put_sums(t);
-    if (c->stage == QSF_WGSL_FIRST) wgsl_put_sums_of_logits(t);
-    if (c->stage == QSF_WGSL_LAST) {
-        wgsl_put_sums_of_groups(t);
-        wgsl_put_record(t, c->choose);
-        if (c->choose) wgsl_put_penalties(t), wgsl_put_choice(t);
-    }
+    if (!bare && c->stage != QSF_WGSL_MERGE) wgsl_put_sums(t);
+    if (!bare && c->stage == QSF_WGSL_FIRST) wgsl_put_sums_of_logits(t);
+    if (!bare && last) wgsl_put_sums_of_groups(t), wgsl_put_record(t, c->choose);
+    if (c->choose) wgsl_put_penalties(t), wgsl_put_choice(t, bare);
     QSF_WGSL_PUT(t,
         "@compute @workgroup_size(256)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
@@ -321,7 +315,9 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
         "  let m = group.y;\n"
         "  let first = group.x * 256u * EACH;\n"
         "  search(m, first, lid);\n"
-        "${end}${choose}"
-        "}\n", { "end", 0, ends[c->stage] },
+        "${pairs}${end}${choose}"
+        "}\n", { "pairs", 0, last ? "" : "  let place = m * groups.x + group.x;\n"
+                                        "  if (lid < KEEP) { Pairs[place * KEEP + lid] = best[lid]; }\n" },
+        { "end", 0, bare ? "" : ends[c->stage] },
         { "choose", 0, c->choose ? "  penalize(m, lid);\n  choose(m, lid);\n" : "" });
 }

@@ -18,7 +18,15 @@ typedef struct qsf_wgsl_candidates {
     qsf_wgsl_stage stage;
     uint32_t keep;                      /* candidates of a row: 32, 64 or 128 */
     bool     choose;                    /* of QSF_WGSL_LAST: one of them */
+    bool     bare;                      /* no sums and no records: only the choice */
 } qsf_wgsl_candidates;
+
+/* Modules without candidates have the bare ones alone. */
+#if defined(QSF_NO_CANDIDATES)
+#  define QSF_WGSL_BARE(bare) true
+#else
+#  define QSF_WGSL_BARE(bare) (bare)
+#endif
 
 /* Binding 0 of all of them. */
 typedef struct qsf_wgsl_candidates_numbers {
@@ -69,6 +77,7 @@ static inline uint32_t qsf_wgsl_record_words(uint32_t keep) { return QSF_WGSL_RE
  * candidates; the chosen token, or UINT32_MAX; then `keep` pairs of a token and its logit (f32),
  * largest first, without penalties.  With a choice: 4: Rules (qsf_wgsl_rule [n]); 5: written,
  * Tokens (u32 [n]): the row's token before, then the chosen one; 6: Last (u32).
+ * Bare: without Sums and records.
  * Workgroups: qsf_wgsl_candidates_groups of the columns (last: 1), n. */
 void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c);
 

@@ -339,15 +339,17 @@ static void candidates_last(wgsl_folder *f, candidate_case *k, bool runs)
 
 static void candidates_cases(wgsl_folder *f, table_test *t)
 {
-    static const char *const stages[] = { "first", "merge", "last", "choose" };
+    static const char *const stages[] = { "first", "merge", "last", "choose", "first_bare", "choose_bare" };
     for (uint32_t keep = 32; keep <= QSF_WGSL_CANDIDATES; keep *= 2) {
         /* as many columns as need a merge; a row shorter than a group */
         const uint32_t cols = keep == 128 ? 2048 * 17 - 5 : keep == 64 ? 9001 : 30;
         candidate_case k;
         candidate_case_new(&k, t, keep, cols);
-        for (int stage = 0; stage < 4; stage++) {
-            const qsf_wgsl_candidates c = { .stage = stage < 3 ? (qsf_wgsl_stage)stage : QSF_WGSL_LAST,
-                                            .keep = keep, .choose = stage == 3 };
+        for (int stage = 0; stage < (keep == 64 ? 6 : 4); stage++) {
+            const qsf_wgsl_candidates c = {
+                .stage = stage == 4 ? QSF_WGSL_FIRST : stage < 3 ? (qsf_wgsl_stage)stage : QSF_WGSL_LAST,
+                .keep = keep, .choose = stage == 3 || stage == 5, .bare = stage > 3,
+            };
             char name[64];
             qsf_wgsl_candidates_text(wgsl_shader(f), &c);
             snprintf(name, sizeof name, "candidates_%u_%s", (unsigned)keep, stages[stage]);

@@ -24,6 +24,7 @@ typedef struct answer {
     uint32_t top_k;
     int      logprobs;                  /* of the most likely tokens; -1: none */
     const char *stop;
+    uint32_t draft;                     /* tokens that are looked up, at most */
     uint32_t n, cancel_at;              /* tokens at most; cancelled after that many, 0: never, */
     bool     begun;                     /* when the next batch has begun */
     bool     callback;
@@ -114,6 +115,7 @@ static void say(bench *b, qsf_turn *t, const answer *a, said *out, uint32_t lost
     o.max_tokens = a->n;
     o.ignore_end = true;
     o.logprobs = a->logprobs;
+    o.draft = a->draft;
     o.stops = &a->stop;
     o.n_stops = a->stop != NULL;
     o.stop_lengths = &len;
@@ -152,6 +154,18 @@ static bench one;               /* of all answers with a device that is right */
 static qsf_turn *turn;          /* of its sequence 0 */
 static uint64_t host_ns[2];     /* without and with */
 
+static void end_turn(void)
+{
+    qsf_turn_free(turn);
+    turn = NULL;
+}
+static void end_one(void)
+{
+    end_turn();
+    if (one.c) ahead_end(&one);
+    one.c = NULL;
+}
+
 /* Answers one after the other, with what is done ahead and without. */
 static void answers(const answer *a, int n, ahead_kind how)
 {
@@ -172,6 +186,17 @@ static void answers(const answer *a, int n, ahead_kind how)
     for (int i = 0; i < n; i++) CHECK(same(&with[i], &without[i]));
 }
 
+/* Whether all batches of an answer were ahead but that of the prompt's last token, and one that
+ * begins a block, and were what the sampler wanted; one draw may be at a border. */
+static void check_ahead(const answer *a)
+{
+    const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
+    CHECK_EQ(with[0].n, a->n);
+    printf("      %u of %u batches ahead\n", (unsigned)x->n_taken, (unsigned)x->n_flown);
+    CHECK_EQ(x->n_flown, a->n - 1 - (PROMPT + a->n > QSF_KV_BLOCK));
+    CHECK(x->n_taken + (a->temperature > 0) >= x->n_flown);
+}
+
 TEST(answers_are_the_same_as_without)
 {
     NEEDS_DEVICE;
@@ -185,13 +210,22 @@ TEST(answers_are_the_same_as_without)
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
         answers(&list[i], 1, BATCHES);
-        const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
-        CHECK_EQ(with[0].n, list[i].n);
-        printf("      %u of %u batches ahead\n", (unsigned)x->n_taken, (unsigned)x->n_flown);
-        /* all but that of the prompt's last token, and one that begins a block */
-        CHECK_EQ(x->n_flown, list[i].n - 1 - (PROMPT + list[i].n > QSF_KV_BLOCK));
-        CHECK(x->n_taken + (list[i].temperature > 0) >= x->n_flown);     /* one draw at a border */
+        check_ahead(&list[i]);
     }
+}
+
+/* Batches with guesses of the host are others than the device has computed. */
+TEST(guesses_take_turns_with_batches_ahead)
+{
+    NEEDS_DEVICE;
+    const answer a = { .n = 10, .logprobs = -1, .draft = 3 };
+    qsf_turn_state state = { .size = sizeof state };
+    answers(&a, 1, BATCHES);
+    const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
+    CHECK_EQ(qsf_turn_get_state(turn, &state), QSF_OK);
+    printf("      %u of %u batches ahead, %u guesses\n", (unsigned)x->n_taken, (unsigned)x->n_flown,
+           (unsigned)state.n_guessed);
+    CHECK(x->n_taken > 0 && state.n_guessed > 0);
 }
 
 /* Samplers that the device does not know; their commands are encoded ahead. */
@@ -391,11 +425,18 @@ static uint32_t say_lost(ahead_kind how, uint32_t lost_at, uint32_t fail_at, sai
     return calls;
 }
 
-TEST(a_device_lost_between_two_batches_changes_no_token)
+/* The answers of a device that is lost after i tokens, without anything ahead. */
+static const said *lost_answers(void)
 {
-    NEEDS_DEVICE;
-    static said right[SHORT + 1], got;
-    for (uint32_t i = 0; i <= SHORT; i++) (void)say_lost(NOTHING, i, 0, &right[i]);
+    static said right[SHORT + 1];
+    for (uint32_t i = 0; i <= SHORT && !right[i].n; i++) (void)say_lost(NOTHING, i, 0, &right[i]);
+    return right;
+}
+
+static void lose_between_batches(uint32_t each)
+{
+    const said *right = lost_answers();
+    static said got;
     for (uint32_t i = 1; i < SHORT; i++) {
         (void)say_lost(i % 2 ? BATCHES : COMMANDS, i, 0, &got);
         CHECK(same(&right[i], &got));
@@ -406,7 +447,7 @@ TEST(a_device_lost_between_two_batches_changes_no_token)
     turns_wrong = false;
     const uint32_t begin = say_lost(BATCHES, SHORT, 0, &got), end = broken.calls;
     printf("      %u calls\n", (unsigned)(end - begin));
-    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : 97) {
+    for (uint32_t at = begin + 1; at + 2 < end; at += getenv("QSF_TEST_LONG") ? 1 : each) {
         bool found = false;
         (void)say_lost(BATCHES, SHORT, at, &got);
         for (uint32_t i = 0; i <= SHORT; i++) found |= same(&right[i], &got);
@@ -414,19 +455,76 @@ TEST(a_device_lost_between_two_batches_changes_no_token)
     }
 }
 
+TEST(a_device_lost_between_two_batches_changes_no_token)
+{
+    NEEDS_DEVICE;
+    lose_between_batches(97);
+}
+
+/* ---- hosts that must not block ---- */
+
+static void must_not_block(bool begins)
+{
+    static qsf_status (*wait)(void *, qsf_device_id, uint64_t, qsf_error *);
+    if (begins) wait = broken.d.wait;
+    broken.d.wait = begins ? NULL : wait;
+    broken.late = begins;
+}
+
+/* They read whole rows of logits, and the tokens of the guess. */
+TEST(hosts_that_must_not_block_compute_ahead)
+{
+    NEEDS_DEVICE;
+    static const answer list[] = {
+        { .n = 9, .logprobs = 3 },
+        { .n = 6, .logprobs = -1, .temperature = 0.3f, .repeat = 1.1f, .frequency = 3, .window = 3 },
+    };
+    answer early = { .n = 6, .logprobs = -1, .cancel_at = 3 };
+    must_not_block(true);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(list); i++) {
+        answers(&list[i], 1, BATCHES);
+        CHECK(!ahead_executor(&one)->few);
+        check_ahead(&list[i]);
+    }
+    for (int begun = 0; begun < 2; begun++) {
+        const qsf_device_ahead *x = &ahead_executor(&one)->ahead;
+        early.begun = begun;
+        answers(&early, 2, BATCHES);
+        CHECK_EQ(with[0].end, QSF_TURN_CANCELLED);
+        CHECK_EQ(x->n_flown - x->n_taken, begun ? 0 : 2);      /* at most one is wasted each time */
+    }
+    answers(&(answer){ .n = 4, .logprobs = -1, .callback = true }, 1, BATCHES);
+    CHECK_EQ(ahead_executor(&one)->ahead.n_flown, 0);
+    CHECK(ahead_executor(&one)->ready.n_taken > 0);
+    end_one();
+    must_not_block(false);
+}
+
+TEST(a_device_lost_on_a_host_that_must_not_block_changes_no_token)
+{
+    NEEDS_DEVICE;
+    must_not_block(true);
+    lose_between_batches(211);
+    must_not_block(false);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     broken_begin();
     RUN(answers_are_the_same_as_without);
+    RUN(guesses_take_turns_with_batches_ahead);
     RUN(other_samplers_compute_no_batch_ahead);
     RUN(commands_of_another_batch_are_dropped);
     RUN(answers_end_early);
-    qsf_turn_free(turn);
+    end_turn();
     RUN(several_answers_at_once_are_the_same);
     RUN(sessions_saved_after_an_answer_are_the_same);
-    if (one.c) ahead_end(&one);
+    end_one();
+    RUN(hosts_that_must_not_block_compute_ahead);
+    end_one();
     RUN(a_device_lost_between_two_batches_changes_no_token);
+    RUN(a_device_lost_on_a_host_that_must_not_block_changes_no_token);
     broken_end();
     return test_end();
 }

@@ -24,6 +24,8 @@ static struct broken {
     qsf_status   how;                   /* QSF_E_IO: lost; QSF_E_MEMORY: full, as polling a buffer tells */
     bool         lost, refused;         /* a command used a buffer without memory: the next state */
     bool         wrong;                 /* reads give NaN */
+    bool         late;                  /* what is polled is pending at first */
+    bool         asked[BROKEN_BUFFERS]; /* by number: not any more */
     struct { uint8_t *dst; size_t len; } reads[BROKEN_BUFFERS];         /* by number */
     bool         full[BROKEN_BUFFERS];  /* by number */
     qsf_device_id groups[BROKEN_BUFFERS][QSF_DEVICE_BINDINGS];          /* their buffers, by number */
@@ -185,6 +187,7 @@ static qsf_status broken_read_start(void *u, qsf_device_id buffer, uint64_t at, 
     if ((st = broken.real->read_start(broken.real->user, buffer, at, dst, len, out, err))) return st;
     broken.live++;
     CHECK(*out < BROKEN_BUFFERS);
+    broken.asked[*out] = false;
     broken.reads[*out].dst = dst;
     broken.reads[*out].len = len;
     return QSF_OK;
@@ -219,7 +222,9 @@ static qsf_status broken_wait(void *u, qsf_device_id id, uint64_t ns, qsf_error 
 
 static qsf_status broken_poll(void *u, qsf_device_id id, qsf_error *err)
 {
-    return broken_wait(u, id, 0, err);
+    const bool pending = broken.late && !broken.lost && !broken.asked[id];
+    broken.asked[id] = true;
+    return pending ? QSF_PENDING : broken_wait(u, id, 0, err);
 }
 
 static qsf_status broken_state(void *u, qsf_error *err)
