@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT
 
     mtp_test.py MTP_LINES QSF_RUN QSF_CONVERT
 """
-import pathlib, subprocess, sys, tempfile
+import pathlib, subprocess, sys, tempfile, zlib
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -179,6 +179,19 @@ def check_qsf(path):
     assert tokens == plain and int(count.split()[1]) > 4, (small, count)
 
 
+def check_qsf_refused(work):
+    """Another version's number, and a layer whose own embedding and head the file would lose."""
+    own, damaged = work / "own.qsf", work / "damaged.qsf"
+    run("-q", write(work, "glm4moe", own=True), own, tool=convert)
+    assert own.read_bytes()[4] == 3
+    data = bytearray((work / "glm4moe-near.qsf").read_bytes())
+    data[4] = 3
+    for end in 96, 116: data[end:end + 4] = zlib.crc32(data[:end]).to_bytes(4, "little")
+    damaged.write_bytes(data)
+    err = run(damaged, "-p", "x", tool=program, code=3)
+    assert "format version 3 with 4 layers, but the description has a layer for multi-token" in err, err
+
+
 def check_draft_model(work):
     """A draft model with the model's own weights is always right: whatever its sequences went through, its
     logits are those of the model.  One with state goes back; one with other weights is wrong."""
@@ -220,6 +233,7 @@ with tempfile.TemporaryDirectory() as work:
     for name in "glm4moe", "qwen35-nextn":
         check_logits(write(work, name, own=True, tied=True))
         check_streams(work / f"{name}-near.gguf")
+    check_qsf_refused(work)
     check_draft_model(work)
     check_library(work / "glm4moe.gguf", work / "qwen35-nextn.gguf")
     check_program(work / "glm4moe-near.gguf")
