@@ -37,6 +37,9 @@ refused "no-such-key" "$version" --draft --only container --sign no-such-key
 )
 
 # ---- made twice; the signature ----
+for tool in ssh-keygen dpkg-deb; do
+    command -v $tool >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
+done
 ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/key"
 release --out "$work/first" --twice --sign "$work/key" --only 'source single linux-amd64 deb-amd64 container'
 cd "$work/first"
@@ -94,7 +97,7 @@ licensed() {
 }
 opened() {      # archive
     mkdir -p "$work/open"
-    case $1 in *.zip) unzip -q "$1" -d "$work/open" ;; *) tar -xJf "$1" -C "$work/open" ;; esac
+    case $1 in *.zip) "$python" -m zipfile -e "$1" "$work/open" ;; *) tar -xJf "$1" -C "$work/open" ;; esac
     top=$work/open/$(basename "$1" | sed 's/\.zip$//; s/\.tar\.xz$//')
     [ -d "$top" ] || fail "$1 has no folder $top"
     licensed "$top"
