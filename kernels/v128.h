@@ -547,20 +547,27 @@ QSF_TEMPLATE float v4_greatest(v4f v)
 }
 QSF_TEMPLATE v2d v4_wide_add(v2d acc, v4f x) { return acc + (v4_wide_low(x) + v4_wide_high(x)); }
 
+/* Constants of v4_exp.  V8 makes a vector constant anew at each use, with three instructions; from
+ * memory it is one. */
+static const float exp_constants_v128[11] = {
+    -87.4f, 89, 1.44269504f, 2.12194440e-4f, -0.693359375f, 1.9875691500e-4f, 1.3981999507e-3f,
+    8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f
+};
 /* e^x within 3 units in the last place; below -87.3 (and at -INFINITY) 0, above 88.8 INFINITY, NaN
  * stays.  x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients),
  * then times 2^(n-1) and 2: n may be 128. */
 QSF_TEMPLATE v4f v4_exp(v4f of)
 {
-    const v4f x = v4_max(v4_set1(-87.4f), v4_min(v4_set1(89), of));     /* NaN as second operand passes */
-    const v4f n = v4_round(x * v4_set1(1.44269504f));
-    const v4f r = v4_fma(n, v4_set1(2.12194440e-4f), v4_fma(n, v4_set1(-0.693359375f), x));
-    v4f p = v4_set1(1.9875691500e-4f);
-    p = v4_fma(p, r, v4_set1(1.3981999507e-3f));
-    p = v4_fma(p, r, v4_set1(8.3334519073e-3f));
-    p = v4_fma(p, r, v4_set1(4.1665795894e-2f));
-    p = v4_fma(p, r, v4_set1(1.6666665459e-1f));
-    p = v4_fma(p, r, v4_set1(5.0000001201e-1f));
+    const float *c = exp_constants_v128;
+#if defined(__wasm_simd128__)
+    __asm__("" : "+r"(c));
+#endif
+    const v4f x = v4_max(v4_set1(c[0]), v4_min(v4_set1(c[1]), of));     /* NaN as second operand passes */
+    const v4f n = v4_round(x * v4_set1(c[2]));
+    const v4f r = v4_fma(n, v4_set1(c[3]), v4_fma(n, v4_set1(c[4]), x));
+    v4f p = v4_set1(c[5]);
+    QSF_UNROLL
+    for (int i = 6; i < 11; i++) p = v4_fma(p, r, v4_set1(c[i]));
     p = v4_fma(p * r, r, r) + v4_set1(1);
     const v4f power = (v4f)((v4_nearest(n) + 126) << 23);
     return v4_pick(v4_eq(of, of), p * power * v4_set1(2), of);
