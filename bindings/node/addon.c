@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NODE_STEPS_NS 10000000u         /* about as long as js/batches.js lets messages wait */
+#define NODE_STEPS_NS 30000000u         /* messages wait as long; between two calls caches get cold */
 
 /* The engine whose call runs on this thread. */
 static _Thread_local node_engine *running;
