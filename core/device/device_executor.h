@@ -25,6 +25,7 @@ struct device_executor {
     qsf_device_head     head;
     qsf_device_candidates candidates;   /* of its logits */
     qsf_device_ahead    ahead;
+    qsf_choice          choices[QSF_CHOICES_MOST];      /* of the context */
     qsf_device_ready    ready;
     qsf_device_buffers  b;
     qsf_device_loras    loras;          /* adapters that are there */

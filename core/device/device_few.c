@@ -15,6 +15,7 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
     };
     if (rows.bare && !rows.chooses) return QSF_OK;
     const qsf_status st = qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err);
+    if (rows.chooses && e->candidates.rows) e->c->choices = e->choices;
     return st || !e->candidates.rows || !rows.chooses || QSF_WGSL_BARE(rows.bare) ? st
         : qsf_device_buffer_new(&e->b, (uint64_t)rows.rows * ld * sizeof(float), &e->ahead.logits, err);
 }

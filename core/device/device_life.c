@@ -30,6 +30,8 @@ static void device_release(device_executor *e)
     for (uint32_t i = 0; e->layers && e->b.d && i < n; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
     if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
+    e->c->choices = NULL;
+    e->c->now.n_choices = 0;
     e->c->fetch.elsewhere = NULL;
     e->c->head_stream.elsewhere = false;
     e->c->embedding.end = 0;

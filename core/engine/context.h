@@ -81,7 +81,7 @@ struct qsf_context {
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;
-    qsf_choice     choices[QSF_CHOICES_MOST];   /* [now.n_choices] */
+    qsf_choice    *choices;          /* [now.n_choices] of an executor that uses them; NULL: it does not */
 };
 
 /* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */

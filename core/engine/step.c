@@ -209,7 +209,7 @@ void qsf_choice_tell(qsf_context *c, const qsf_choice *x)
 {
     uint32_t i = 0, *n = &c->now.n_choices;
     while (i < *n && c->choices[i].seq != x->seq) i++;
-    if (i == QSF_CHOICES_MOST) return;
+    if (i == QSF_CHOICES_MOST || !c->choices) return;
     c->choices[i] = *x;
     *n += i == *n;
 }

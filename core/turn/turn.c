@@ -314,7 +314,8 @@ static void turn_asks(const qsf_turn *t, size_t n)
     const int64_t most = t->o.max_tokens;
     const bool last = most >= 0 && (int64_t)t->state.n_tokens + 1 >= most;
     const bool drafts = t->o.guess || t->o.guess_many;          /* most batches have guesses then */
-    if (n != 1 || last || drafts || t->grammar.active || !qsf_sampler_choice(t->sampler, &x)) return;
+    if (n != 1 || last || drafts || t->grammar.active || !t->context->choices) return;
+    if (!qsf_sampler_choice(t->sampler, &x)) return;
     x.seq = (uint32_t)t->seq;
     qsf_choice_tell(t->context, &x);
 }
