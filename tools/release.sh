@@ -95,6 +95,8 @@ libraries='-DQSF_WITH_LZ4=ON -DQSF_WITH_ZSTD=ON -DQSF_WITH_YYJSON=ON -DQSF_WITH_
 built() {
     if [ -n "$from" ]; then
         [ -f "$from/$1/CMakeCache.txt" ] || die "$from has no build $1"
+        grep -q "^CMAKE_PROJECT_VERSION:STATIC=$version\$" "$from/$1/CMakeCache.txt" ||
+            die "$from/$1 is not of version $version: build it again"
         echo "$from/$1"
         return
     fi
@@ -156,6 +158,11 @@ wheels() {
     "$python" tools/make_wheel.py "$files" >&2
     "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$arm" >&2
 }
+npm_packages() {
+    build=$(built wasm)
+    packed=$(tools/pack.sh "$build")
+    for file in $packed; do cp "$file" "$files/"; done
+}
 wasi() {
     build=$(built wasm)
     licences "$build" "$stage"
@@ -174,7 +181,7 @@ part() {
     deb-amd64) deb static amd64 ;;
     deb-arm64) deb aarch64 arm64 ;;
     wheels) wheels ;;
-    npm) for file in $(tools/pack.sh "$(built wasm)"); do cp "$file" "$files/"; done ;;
+    npm) npm_packages ;;
     wasi) wasi ;;
     container) sed "s/@VERSION@/$version/g" tools/Containerfile >"$files/Containerfile" ;;
     esac

@@ -26,6 +26,14 @@ refused() {     # what it says, arguments...
 refused "has version $version, not 9.9.9" 9.9.9
 refused 'unknown part all' "$version" --draft --only all
 refused 'has no build static' "$version" --draft --from "$work" --only linux-amd64
+mkdir -p "$work/old/wasm" "$work/old/static"
+for build in wasm static; do
+    echo 'CMAKE_PROJECT_VERSION:STATIC=0.0.1' >"$work/old/$build/CMakeCache.txt"
+done
+if command -v npm >/dev/null; then
+    refused "is not of version $version" "$version" --draft --from "$work/old" --only npm
+fi
+refused "is not of version $version" "$version" --draft --from "$work/old" --only 'single linux-amd64'
 refused "no-such-key" "$version" --draft --only container --sign no-such-key
 (
     mkdir "$work/few"
