@@ -48,7 +48,7 @@ def retagged(wheel, tag):
     """The same wheel with another platform's tag; removes the old one."""
     new = wheel.with_name(re.sub(r"-[^-]+\.whl$", f"-{tag}.whl", wheel.name))
     rows = []
-    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(new, "w") as made:
         for info in old.infolist():
             data = old.read(info)
             if info.filename.endswith(".dist-info/RECORD"):
@@ -56,9 +56,9 @@ def retagged(wheel, tag):
                 continue
             if info.filename.endswith(".dist-info/WHEEL"):
                 data = re.sub(rb"(?m)^(Tag: py3-none-).*$", rb"\g<1>" + tag.encode(), data)
-            made.writestr(info, data, zipfile.ZIP_DEFLATED)
+            made.writestr(info, data, zipfile.ZIP_DEFLATED, 9)
             rows.append(f"{info.filename},{digest(data)},{len(data)}\n")
-        made.writestr(record, "".join(rows) + f"{record.filename},,\n", zipfile.ZIP_DEFLATED)
+        made.writestr(record, "".join(rows) + f"{record.filename},,\n", zipfile.ZIP_DEFLATED, 9)
     wheel.unlink()
     return new
 
