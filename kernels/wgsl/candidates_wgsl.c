@@ -295,9 +295,7 @@ void qsf_wgsl_candidates_text(qsf_wgsl_text *t, const qsf_wgsl_candidates *c)
             "    Sums[m * groups.x + group.x] = vec4<u32>(s.x, s.y, atomicLoad(&marks), 0u);\n"
             "  }\n",
         [QSF_WGSL_MERGE] = "",
-        [QSF_WGSL_LAST] =
-            "  add_groups(m, lid);\n"
-            "  record(m, lid);\n",
+        [QSF_WGSL_LAST] = "  add_groups(m, lid);\n  record(m, lid);\n",
     };
     const bool bare = QSF_WGSL_BARE(c->bare), last = c->stage == QSF_WGSL_LAST;
     wgsl_put_bindings(t, c);
