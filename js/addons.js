@@ -1,10 +1,8 @@
 /* The packages with the native engine for Node.js, and which of them are installed.
  * SPDX-License-Identifier: MIT */
 import {createRequire} from 'node:module';
-import {fileURLToPath} from 'node:url';
 
 const require = createRequire(import.meta.url);
-const HERE = fileURLToPath(new URL('.', import.meta.url));
 
 /** The packages that may have the addon for this machine. Of those for Linux's C libraries npm
  * installs one; if there are both, the second is tried if the first does not load. */
@@ -13,11 +11,12 @@ export function packages({platform, arch} = process) {
   return platform === 'linux' ? [name, `${name}-musl`] : [name];
 }
 
-/** The installed addons: paths. A package is looked for from here and from the current folder. */
+/** The installed addons: paths. Only the package's own dependencies are looked up: native code from
+ * the current folder would run in every process that is started there. */
 export function installed() {
   return packages().flatMap(name => {
     try {
-      return [require.resolve(name, {paths: [HERE, process.cwd()]})];
+      return [require.resolve(name)];
     } catch {
       return [];
     }

@@ -11,11 +11,12 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# A file, and the expression of which the group is the version.
+# A file, and an expression; every match's group is the version.
 PLACES = [
     ("js/package.json", r'(?m)^  "version": "([^"]+)"'),
+    ("js/package.json", r'"@qsf/[^"]+": "([^"]+)"'),
     ("docs/bundlers.md", r"/npm/qsf@([\d.]+)/"),
-    ("CHANGELOG.md", r"(?m)^## (\d[\d.]*)"),
+    ("CHANGELOG.md", r"(?m)\A(?:(?!^## ).*\n)*## (\d[\d.]*)"),
 ]
 
 
@@ -29,16 +30,21 @@ def main():
         return
     for name, expression in PLACES:
         text = (ROOT / name).read_text()
-        found = re.search(expression, text)
+        found = list(re.finditer(expression, text))
         if not found:
             sys.exit(f"{name}: no version matches {expression}")
-        if found[1] == version():
+        others = [m for m in found if m[1] != version()]
+        if not others:
             continue
         if sys.argv[1:] == ["--check"]:
-            sys.exit(f"{name} has version {found[1]}, include/qsf.h {version()}: run python3 {sys.argv[0]}")
+            sys.exit(f"{name} has version {others[0][1]}, include/qsf.h {version()}: "
+                     f"run python3 {sys.argv[0]}")
         if name == "CHANGELOG.md":
-            sys.exit(f"CHANGELOG.md begins with version {found[1]}: add a section ## {version()}, unreleased")
-        (ROOT / name).write_text(text[: found.start(1)] + version() + text[found.end(1) :])
+            sys.exit(f"CHANGELOG.md begins with version {others[0][1]}: "
+                     f"add a section ## {version()}, unreleased")
+        for m in reversed(others):
+            text = text[: m.start(1)] + version() + text[m.end(1) :]
+        (ROOT / name).write_text(text)
 
 
 if __name__ == "__main__":

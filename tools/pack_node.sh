@@ -3,7 +3,8 @@
 # its path: FOLDER/qsf-PLATFORM-VERSION.tgz. The package qsf uses it if it is installed.
 # SPDX-License-Identifier: MIT
 #
-#   tools/pack_node.sh PLATFORM                     builds the addon in build/node-PLATFORM first
+#   tools/pack_node.sh PLATFORM                     builds the addon in build/node-PLATFORM first;
+#                                                   $QSF_BUILD replaces build
 #   tools/pack_node.sh PLATFORM ADDON [FOLDER]      packs an addon that the target node_addon built
 #
 # PLATFORM is linux-x64, linux-arm64, linux-x64-musl, linux-arm64-musl or win32-x64. Those of
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: tools/pack_node.sh PLATFORM [ADDON [FOLDER]]" >&2; exit 2; }
 platform=$1 addon=${2-}
 if [ -z "$addon" ]; then
-    build=build/node-$platform
+    build=${QSF_BUILD:-build}/node-$platform
     toolchain=${QSF_TOOLCHAIN-}
     case $platform-$(uname -m) in
     *-musl-*) [ -n "$toolchain" ] || { echo "pack_node.sh: QSF_TOOLCHAIN is not set" >&2; exit 1; } ;;

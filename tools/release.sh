@@ -74,7 +74,8 @@ for part in $parts; do
         [ -n "$from" ] || tool qemu-aarch64 qemu-user ;;
     windows) compiler x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     wheels) tool objdump binutils; tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu ;;
-    npm) tool node nodejs; tool npm npm ;;
+    npm) tool node nodejs; tool npm npm; tool gcc gcc
+        tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     wasi) compiler cmake cmake ;;
     *) usage "unknown part $part" ;;
     esac
@@ -161,7 +162,12 @@ wheels() {
 npm_packages() {
     build=$(built wasm)
     packed=$(tools/pack.sh "$build")
-    for file in $packed; do cp "$file" "$files/"; done
+    cp "$packed" "$files/"
+    for platform in linux-x64 linux-arm64 win32-x64; do
+        packed=$(QSF_BUILD=$made/build tools/pack_node.sh "$platform" 2>"$made/node.log") ||
+            { tail -20 "$made/node.log" >&2; die "cannot make @qsf/$platform"; }
+        cp "$packed" "$files/"
+    done
 }
 wasi() {
     build=$(built wasm)

@@ -7,7 +7,7 @@
 
 enum {
     NODE_PAD = 8,               /* zeros: a name, its value and the list may be cut off */
-    NODE_GAP = 64               /* addresses between blocks: past the end of one nothing begins */
+    NODE_GAP = 64               /* least distance of blocks: an address just after one is not in the next */
 };
 #define NODE_MOST ((size_t)1 << 40)
 

@@ -39,11 +39,11 @@ before(async () => {
   await rm(folder, {recursive: true, force: true});
   await mkdir(join(folder, 'app/node_modules'), {recursive: true});
   await cp(PACKAGE, join(folder, 'app/node_modules/qsf'), {recursive: true});
-  cdn = await serve([['/npm/qsf@0.1.0', PACKAGE]], {isolation: false});
+  cdn = await serve([['/npm/qsf@1.2.3', PACKAGE]], {isolation: false});
   cdn.prependListener('request', (request, response) =>
     response.setHeader('access-control-allow-origin', '*'),
   );
-  const at = `http://127.0.0.1:${cdn.address().port}/npm/qsf@0.1.0`;
+  const at = `http://127.0.0.1:${cdn.address().port}/npm/qsf@1.2.3`;
   const files = {
     'app/package.json': '{"private": true, "type": "module"}',
     'app/main.js': MAIN,
@@ -138,7 +138,7 @@ test('esbuild without that: errors that say what to do, and the files elsewhere'
     /\/app\/bare\/worker-web\.js: its script could not be loaded; .* workerUrl says .*docs\/bundlers\.md/,
   );
   answered(await run({workerUrl: '/qsf/worker-web.js'}), 'relaxed-threads');
-  const at = `http://127.0.0.1:${cdn.address().port}/npm/qsf@0.1.0/`;
+  const at = `http://127.0.0.1:${cdn.address().port}/npm/qsf@1.2.3/`;
   answered(await run({workerUrl: `${at}worker-web.js`}), 'relaxed-threads');
   answered(await run({workerUrl: 'engine.js', wasmPaths: '/qsf'}), 'relaxed-threads');
   answered(await run({workerUrl: '../../qsf/worker-web.js', wasmPaths: at, threads: 1}), 'relaxed');

@@ -123,7 +123,7 @@ BLOCKS = {
     ("docs/library.md", "cc example.c"): Run(
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH'),
     ("docs/library.md", "find_package(qsf"): Tried(
-        "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
+        "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.2 REQUIRED)"),
     ("docs/library.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/library.md", "#include <stdio.h>"): Tried("tests/docs/docs_test.py", '```c example', "library.md"),
     ("docs/library.md", "chat.tools = tools;"): C(before=TALK, after="}\n"),
