@@ -269,6 +269,14 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
     return st ? st : run_check_report(o, in, from, to, err);
 }
 
+/* Whether the layer for multi-token prediction is converted, too.  What measures the model, or
+ * makes two pieces of its layers, takes the model alone. */
+static bool run_keeps_mtp(const qsf_convert_options *o)
+{
+    return !o->progressive && !o->calibrate && !o->calibration && !o->calibration_file && !o->target_bytes &&
+        !(o->target_kl > 0) && !o->n_adapters && o->effort <= 0;
+}
+
 static void run_tell_ignored(const input *in, const char *from, const qsf_convert_options *o)
 {
     for (uint32_t i = 0; i < in->n_meta; i++) {
@@ -278,6 +286,11 @@ static void run_tell_ignored(const input *in, const char *from, const qsf_conver
         if (!strcmp(key, "source.ignored_tokens"))
             qsf_conv_warn(o, "%s: %s control tokens without a row of the embedding are left out", from, n);
     }
+    if (!in->leaves_mtp) return;
+    qsf_conv_warn(o, "%s: its layer for multi-token prediction is left out%s", from,
+                  run_keeps_mtp(o) ? ", because it has an embedding or a head of its own"
+                                   : ": calibration, target sizes, adapters and progressive files need the "
+                                     "model alone");
 }
 
 /* The weights without quantisation, in a file that can be run: half floats hold half and bfloat16
@@ -370,14 +383,6 @@ static qsf_status run_encode(input *in, convert_calibration *calibration, const 
 }
 
 static void run_warn(void *user, const char *line) { qsf_conv_warn(user, "%s", line); }
-
-/* Whether the layer for multi-token prediction is converted, too.  What measures the model, or
- * makes two pieces of its layers, takes the model alone. */
-static bool run_keeps_mtp(const qsf_convert_options *o)
-{
-    return !o->progressive && !o->calibrate && !o->calibration && !o->calibration_file && !o->target_bytes &&
-        !(o->target_kl > 0) && !o->n_adapters && o->effort <= 0;
-}
 
 /* between: NULL, or room bytes for the name of the file that is
  * written in the output's stead; "" where none is. */

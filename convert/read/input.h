@@ -54,6 +54,7 @@ struct input {
     void         *sizes_user;
     /* Of a weight, for how far channels are made alike; 0: what the plan's types have. */
     double        level_bits;
+    bool          leaves_mtp;   /* the file has a layer for multi-token prediction, this has not */
     bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
     qsf_i2s_layout i2s_layout;  /* and how its tensors of type I2_S are stored */

@@ -393,18 +393,19 @@ static bool input_same_unit(const qsf_source *a, uint32_t in_a, const qsf_source
     return same;
 }
 
-/* Opens the file again with its layer for multi-token prediction, if it has one; a layer with an
+/* Opens the file again with its layer for multi-token prediction; *leaves: a layer with an
  * embedding or a head of its own is left out. */
-static qsf_status input_open_mtp(qsf_source **s, const char *path, qsf_i2s_layout i2s, qsf_error *err)
+static qsf_status input_open_mtp(qsf_source **s, const char *path, qsf_i2s_layout i2s, bool *leaves,
+                                 qsf_error *err)
 {
     qsf_source *with;
-    if (!(*s)->n_mtp) return QSF_OK;
     const qsf_status st = qsf_source_open_mtp((*s)->platform, path, NULL, i2s, &with, err);
     if (st) return st;
     const bool same = input_same_unit(*s, qsf_unit_embd(*s), with, qsf_unit_embd(with)) &&
         input_same_unit(*s, qsf_unit_final(*s), with, qsf_unit_final(with));
     qsf_source *closed = same ? *s : with;
     if (same) *s = with;
+    *leaves = !same;
     qsf_source_close(closed);
     return QSF_OK;
 }
@@ -428,7 +429,8 @@ qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf
     atomic_flag_clear(&own->lock);
     in->own = own;
     if ((st = qsf_source_open_as(p, path, NULL, false, i2s, &own->src, err))) goto fail;
-    if (mtp && (st = input_open_mtp(&own->src, path, i2s, err))) goto fail;
+    in->leaves_mtp = own->src->n_mtp > 0;
+    if (mtp && in->leaves_mtp && (st = input_open_mtp(&own->src, path, i2s, &in->leaves_mtp, err))) goto fail;
     if (own->src->n_units != qsf_units_of(own->src->hp.n_layers)) {
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;
