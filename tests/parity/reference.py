@@ -204,7 +204,7 @@ class Model:
         self.cache, self.tensors = {}, {k: t for k, t in self.tensors.items() if k.startswith("rope_")}
         for t in q.tensors:
             name = QSF_KINDS.get(t["kind"])
-            if name is None: continue
+            if name is None or q.mtp and t["unit"] == q.layers - 1: continue
             w = (q.embedding() if t["kind"] == 32 else q.scale(t) * q.values(t)).astype(F)
             for o in q.tensors:
                 if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]:
@@ -214,7 +214,7 @@ class Model:
                 # the shared expert is the layer's feed-forward
                 name = {4: "ffn_gate_shexp.weight", 5: "ffn_up_shexp.weight",
                         6: "ffn_down_shexp.weight"}.get(t["kind"], name)
-            name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"
+            name = name if t["unit"] >= q.layers else f"blk.{t['unit']}.{name}"
             self.cache[name] = self.tensors[name] = w if t["rows"] > 1 else w[0]
 
     # ---- rotary positions ----

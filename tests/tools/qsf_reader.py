@@ -164,7 +164,7 @@ class QSF:
          self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(1 <= version <= 4 and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+        need(1 <= version <= 5 and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
              "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
@@ -197,8 +197,11 @@ class QSF:
         self.check_headers(layers)
         self.experts()
         self.clusters()
+        self.layers, self.mtp = layers, "layer.mtp" in k    # the last one is then not the model's
+        need(self.mtp == (version == 5) and (not self.mtp or layers >= 2 and list(k["layer.mtp"]) == [1]),
+             "version and layer.mtp")
         described = any(key in k for key in DESCRIBED)
-        need(version == 4 or version == (3 if described else 1 + (self.embedding_clusters() is not None)),
+        need(version >= 4 or version == (3 if described else 1 + (self.embedding_clusters() is not None)),
              "version and description")
 
     def join_pieces(self, b, layers, at):
