@@ -6,13 +6,7 @@
 # yyjson/ and libevent/ with their sources. Cross and static builds never look at the system, whose
 # libraries do not fit them.
 
-if(DEFINED ENV{QSF_CACHE})
-    set(qsf_cache "$ENV{QSF_CACHE}")
-elseif(DEFINED ENV{XDG_CACHE_HOME})
-    set(qsf_cache "$ENV{XDG_CACHE_HOME}/qsf")
-else()
-    set(qsf_cache "$ENV{HOME}/.cache/qsf")
-endif()
+include("${CMAKE_CURRENT_LIST_DIR}/CacheFolder.cmake")
 set(QSF_DEPS_DIR "${qsf_cache}/deps" CACHE PATH "Where tools/deps.sh unpacked the library sources")
 foreach(name IN ITEMS LZ4 ZSTD YYJSON URING LIBEVENT SODIUM OPENSSL)
     set(QSF_WITH_${name} AUTO CACHE STRING "AUTO, ON or OFF")

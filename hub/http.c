@@ -255,8 +255,8 @@ qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink si
             return qsf_fail(err, QSF_E_IO, "%s: redirected to an address that is not http or https", place);
         if (!hub_redirects_safely(h->o.base, h->url, next)) {
             hub_url_shown(next, place, sizeof place);
-            return qsf_fail(err, QSF_E_IO, "%.200s: redirected from https to this address, where others "
-                            "could change the file; try again, or another mirror", place);
+            return qsf_fail(err, QSF_E_IO, "%.200s: redirected from https to this http address: others "
+                            "could change the file on its way; try again, or another mirror", place);
         }
         if (!hub_same_origin(h->url, next)) a->away = true;
         if (a->away && !sink) break;

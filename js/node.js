@@ -23,7 +23,7 @@ async function startHere(options) {
   return joined(post => serve({...nodeHost(options), post, mayNotBlock: true}));
 }
 
-/* Where the native engine is, and whether nothing else will do; undefined: WebAssembly computes.
+/* The paths of the native engine, and whether it is required; undefined: WebAssembly computes.
  * What only a module understands asks for one. */
 function nativePaths({backend, device, gpu, wasmPaths, relaxed}) {
   const asked = backend ?? (process.env.QSF_BACKEND || undefined);

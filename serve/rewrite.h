@@ -18,7 +18,7 @@ enum {
     REWRITE_COUNT = 8,              /* vLLM's /tokenize: include the number of tokens */
     REWRITE_PIECES = 16,            /* tokens with their texts */
     REWRITE_LIST = 32,              /* the prompts came as a list, so the answer is a list */
-    REWRITE_WHOLE = 64              /* Ollama's "stream": false, where it is true by default */
+    REWRITE_WHOLE = 64              /* "stream": false was asked; Ollama streams by default */
 };
 
 typedef struct serve_rewritten {

@@ -10,12 +10,12 @@ time is $SOURCE_DATE_EPOCH.
 import hashlib, json, os, pathlib, re, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Name in tools/deps.sh: name of the library, licence, where its archive comes from.
+# Name in tools/deps.sh: name of the library, licence, package URL of its archive up to the version.
 LIBRARIES = {
-    "lz4": ("lz4", "BSD-2-Clause", "https://pypi.org/project/lz4/{}/"),
-    "zstandard": ("zstd", "BSD-3-Clause", "https://pypi.org/project/zstandard/{}/"),
-    "yyjson": ("yyjson", "MIT", "https://pypi.org/project/yyjson/{}/"),
-    "libevent": ("libevent", "BSD-3-Clause", "https://github.com/libevent/libevent/releases/tag/release-{}"),
+    "lz4": ("lz4", "BSD-2-Clause", "pkg:pypi/lz4@"),
+    "zstandard": ("zstd", "BSD-3-Clause", "pkg:pypi/zstandard@"),
+    "yyjson": ("yyjson", "MIT", "pkg:pypi/yyjson@"),
+    "libevent": ("libevent", "BSD-3-Clause", "pkg:github/libevent/libevent@release-"),
 }
 NOT_INSIDE = {"jinja2"}         # its tests are run
 
@@ -32,9 +32,10 @@ def pinned():
     return [row for row in found if row[0] not in NOT_INSIDE]
 
 
-def package(name, version, licence, place, sums, comment):
+def package(name, version, licence, purl, sums, comment):
+    refs = [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": purl}]
     return {"SPDXID": f"SPDXRef-Package-{name}", "name": name, "versionInfo": version,
-            "downloadLocation": place, "filesAnalyzed": False,
+            "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "externalRefs": refs if purl else [],
             "licenseConcluded": licence, "licenseDeclared": licence,
             "copyrightText": "NOASSERTION", "checksums": sums, "comment": comment}
 
@@ -48,11 +49,11 @@ def relation(a, kind, b):
 
 
 def document(version, commit, folder):
-    packages = [package("qsf", version, "MIT", "NOASSERTION", [], f"commit {commit}")]
+    packages = [package("qsf", version, "MIT", None, [], f"commit {commit}")]
     relations = [relation("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-Package-qsf")]
     for name, number, value in pinned():
-        called, licence, place = LIBRARIES[name]
-        packages.append(package(called, number, licence, place.format(number), [sha256(value)],
+        called, licence, purl = LIBRARIES[name]
+        packages.append(package(called, number, licence, purl + number, [sha256(value)],
                                 f"sources from the archive of {name} {number}, the version of which this is"))
         relations.append(relation("SPDXRef-Package-qsf", "DEPENDS_ON", packages[-1]["SPDXID"]))
     files = []

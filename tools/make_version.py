@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the version, QSF_VERSION of include/qsf.h, where neither CMake nor the compiler puts it.
+"""Writes the version, QSF_VERSION of include/qsf.h, into files that neither CMake nor the compiler makes.
 SPDX-License-Identifier: MIT
 
     python3 tools/make_version.py            writes the places below

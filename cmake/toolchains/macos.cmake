@@ -4,13 +4,8 @@
 #
 # -DQSF_MACOS_PROCESSOR=x86_64 for Intel's.
 set(QSF_MACOS_PROCESSOR aarch64 CACHE STRING "aarch64 or x86_64")
-if(DEFINED ENV{QSF_CACHE})
-    set(sdk "$ENV{QSF_CACHE}/wasm")
-elseif(DEFINED ENV{XDG_CACHE_HOME})
-    set(sdk "$ENV{XDG_CACHE_HOME}/qsf/wasm")
-else()
-    set(sdk "$ENV{HOME}/.cache/qsf/wasm")
-endif()
+include("${CMAKE_CURRENT_LIST_DIR}/../CacheFolder.cmake")
+set(sdk "${qsf_cache}/wasm")
 if(NOT EXISTS "${sdk}/zig/zig")
     message(FATAL_ERROR "no compiler for macOS in ${sdk}: run tools/wasm-toolchain.sh")
 endif()

@@ -128,15 +128,15 @@ def show_prefix(server, n_vocab):
     print(f"{server.name}: warm over cold {statistics.median(ratios):.3f}")
 
 
-async def long_prompt(server, n_vocab, conversations, behind, prompt):
+async def long_prompt(server, n_vocab, conversations, length, prompt):
     """(seconds of the prompt, times between tokens of other answers during it, and outside it)"""
     r, inside, outside = random.Random(2), [], []
-    contexts = [prompt_ids(r, behind, n_vocab) for _ in range(conversations)]
+    contexts = [prompt_ids(r, length, n_vocab) for _ in range(conversations)]
     for ids in contexts:                                # the answers below continue what these computed
         await server.ask(ids, 1)
     begun = time.perf_counter()
     running = [asyncio.create_task(server.ask(ids, 400)) for ids in contexts]
-    await asyncio.sleep(1 + behind / 4000)
+    await asyncio.sleep(1 + length / 4000)
     begin = time.perf_counter() - begun
     first = (await server.ask(prompt_ids(r, prompt, n_vocab), 2))[0]
     for t in running:
@@ -149,9 +149,9 @@ async def long_prompt(server, n_vocab, conversations, behind, prompt):
 def show_long(server, n_vocab, shape):
     first, inside, outside = asyncio.run(long_prompt(server, n_vocab, *shape))
     def ratio(share): return percent(inside, share) / percent(outside, share) if inside and outside else 0
-    print(f"{server.name}: {shape[0]} answers behind {shape[1]:,} tokens, and a prompt of {shape[2]:,} that "
+    print(f"{server.name}: {shape[0]} answers after {shape[1]:,} tokens, and a prompt of {shape[2]:,} that "
           f"took {first:.2f} s: between tokens {percent(outside or [0], 0.5):.1f} ms without it, "
-          f"{percent(inside or [0], 0.5):.1f} ms beside it, {ratio(0.5):.2f} times as long "
+          f"{percent(inside or [0], 0.5):.1f} ms during it, {ratio(0.5):.2f} times as long "
           f"(95th percentile {ratio(0.95):.2f})")
 
 
@@ -168,7 +168,7 @@ def main():
     p.add_argument("--short", action="store_true")
     p.add_argument("--ram-budget", default="0")
     p.add_argument("--prefix", action="store_true")
-    p.add_argument("--long", nargs="?", const="4,20,4000", metavar="CONVERSATIONS,BEHIND,PROMPT")
+    p.add_argument("--long", nargs="?", const="4,20,4000", metavar="CONVERSATIONS,LENGTH,PROMPT")
     a = p.parse_args()
     shape = [int(n) for n in a.long.split(",")] if a.long else [0, 0, 0]
     clients = [int(n) for n in a.clients.split(",")]

@@ -24,7 +24,7 @@ PROGRAMS = {
 
 
 def _program(arguments: list[str]) -> int:
-    """Replaces this process where a system can do that. QSF_PROGRAM names another file than the package's."""
+    """Replaces this process, if the system can. QSF_PROGRAM names another file than the package's."""
     own = pathlib.Path(__file__).with_name("bin") / ("qsf.exe" if sys.platform == "win32" else "qsf")
     path = os.environ.get("QSF_PROGRAM") or str(own)
     if not os.path.exists(path):

@@ -81,7 +81,7 @@ def find(given: Any, options: dict[str, Any], what: str = "the model") -> Any:
     except QsfError as wrong:
         if name == given:
             raise
-        raise error(wrong.code, f"{wrong}; and there is no file {given}") from None
+        raise error(wrong.code, f"{wrong}; no file {given} exists either") from None
 
 
 def pull(name: str, *, progress: OnProgress = None, hub: str | None = None, offline: bool = False,

@@ -382,7 +382,7 @@ class Model:
     def _prompt_ids(self, tokens: str | Tokens) -> list[int]:
         ids = self._inputs([tokens])[0]
         if not ids:
-            raise refuse("there is no token to compute")
+            raise refuse("the text has no tokens; it must have at least one")
         if len(ids) > self.info.context_length:
             raise error("FULL", f"{len(ids)} tokens; the context has {self.info.context_length}")
         return ids
