@@ -147,7 +147,7 @@ class Names(Case):
     def test_errors(self):
         self.hub()
         for name, code, *says in (
-                ("hf:owner/none", "IO", "401"), ("owner/none", "IO", "there is no file owner/none"),
+                ("hf:owner/none", "IO", "401"), ("owner/none", "IO", "no file owner/none exists"),
                 ("hf:owner/tiny-GGUF:Q5_K_M", "NOT_FOUND", "F16"), ("gated/tiny", "IO", "403"),
                 ("private/tiny", "IO", "HF_TOKEN"), ("hf:owner", "ARGUMENT"), ("hf:a/b/../c", "ARGUMENT"),
                 ("folder/model.gguf", "NOT_FOUND", "no such file"),
