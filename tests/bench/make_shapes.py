@@ -79,6 +79,21 @@ def dense_shapes():
                          n_vocab=n_vocab)
 
 
+def long_shapes():
+    """What long contexts are measured with: groups of seven, windows in five of six layers, latents."""
+    base = dict(SMALL, type=Q.Q4_0, tied=True)
+    yield "qwen2.5-0.5b", dict(dense_shapes())["qwen2.5-0.5b"]
+    yield "gemma3-1b", dict(base, arch="gemma3", n_embd=1152, n_layers=26, n_heads=4, n_kv_heads=1,
+                            head_dim=256, n_ff=6912, n_vocab=65536, qk_norm="head", post=True, gain=0.35,
+                            kv={"attention.sliding_window": 512, "rope.freq_base": 1e6})
+    yield "deepseek2-2b", dict(base, arch="deepseek2", n_embd=2048, n_layers=12, n_heads=16, n_kv_heads=1,
+                               head_dim=192, n_ff=8192, n_vocab=65536, kinds=12 * "l", kv={
+        "attention.q_lora_rank": 768, "attention.kv_lora_rank": 512, "attention.key_length": 576,
+        "attention.value_length": 512, "attention.key_length_mla": 192, "attention.value_length_mla": 128,
+        "rope.dimension_count": 64, "leading_dense_block_count": 12, "expert_feed_forward_length": 8192,
+        "expert_count": 0, "expert_used_count": 0, "expert_shared_count": 0, "expert_weights_scale": 1.0})
+
+
 class ShapeWriter(make_tiny.Writer):
     def __init__(self, path, m):
         super().__init__(path, m)
@@ -104,7 +119,7 @@ class ShapeWriter(make_tiny.Writer):
         return Q.Q6_K if any(s in name for s in sensitive) else Q.Q4_K
 
     def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
-        if kind is None: kind = n and self.m["experts"].get("type") or self.type_of(name, cols)    # F32 is 0
+        if kind is None: kind = n and self.m.get("experts", {}).get("type") or self.type_of(name, cols)
         total, std = rows * max(n, 1), gain / cols**0.5
         if kind == Q.F32:
             data = np.resize(self.rng.normal(min(total, BAND) * cols, std), (total, cols))
@@ -129,14 +144,14 @@ def make(folder, name, layers=0):
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        all_shapes = dict(shapes()) | dict(dense_shapes())
+        all_shapes = dict(shapes()) | dict(dense_shapes()) | dict(long_shapes())
         ShapeWriter(fresh, dict(cut(all_shapes[name], layers), seed=7)).write()
         fresh.rename(path)
     return path
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"): sys.exit(__doc__)
-    known = [name for name, _ in (*shapes(), *dense_shapes())]
+    known = [name for name, _ in (*shapes(), *dense_shapes(), *long_shapes())]
     for name in sys.argv[2:] or [name for name, _ in shapes()]:
         if name not in known: sys.exit(f"make_shapes.py: no shape {name}; there are {', '.join(known)}")
         print(make(sys.argv[1], name), flush=True)

@@ -32,7 +32,7 @@ TESTS = {f"pp{PROMPT}": f"prompt of {PROMPT}", f"tg{ANSWER}": "answer, greedy",
          f"tg{ANSWER} sampled": "answer, default sampling"}
 NOT_HERE = {"ik_llama.cpp": "no script here runs it: quality.py takes its programs (--peer)",
             "bitnet.cpp": "no script here builds it: ternary_peers.py takes a checkout",
-            "transformers.js": "no script here runs it", "node-llama-cpp": "no script here runs it"}
+            "transformers.js": "no script here runs it"}
 
 
 class Missing(Exception):
@@ -188,6 +188,37 @@ def measure_busy(a):
                              "--qsf-bench", a.qsf_bench, *peer))
 
 
+def measure_long(a):
+    """Rows of long.py: shape, test, llama.cpp with both caches, libqsf, ratio."""
+    peer = ["--llama-bench", llama_bench(a)] if llama_bench(a) else ["--alone"]
+    return markdown_rows(run(sys.executable, HERE / "long.py", a.folder / "shapes", "--rounds", a.rounds,
+                             "--threads", a.threads, "--markdown", "--qsf-bench", a.qsf_bench, *peer))
+
+
+def measure_python(a):
+    """[[figure, program, value, ratio to qsf-run]] of python.py."""
+    library = next(a.build.rglob("libqsf_python.*"), None)
+    if not library: raise Missing("the Python package", f"{a.build} has no libqsf_python: build that target")
+    text = run(sys.executable, HERE / "python.py", a.build / "qsf-run", library, a.file(SMOLLM2), "--rounds",
+               a.rounds, "--threads", a.threads)
+    rows = re.findall(r"^(.+?)  +(qsf-run|qsf|llama-cpp-python) +([\d.]+) +([\d.]+)$", text, re.M)
+    if not any("llama-cpp-python" in r for r in rows):
+        a.missing["llama-cpp-python"] = "this Python does not have it"
+    return [list(r) for r in rows]
+
+
+def measure_node(a):
+    """{program: [[prompt tok/s, answer tok/s, MB] of each round]} of node_peers.mjs."""
+    if not a.node: raise Missing("node-llama-cpp", "--node names no folder where it is installed beside qsf")
+    text = run("node", HERE / "node_peers.mjs", a.file(SMOLLM2), a.threads, a.rounds, cwd=a.node)
+    found = {}
+    for who, *figures in re.findall(r"^(\S+) +prompt (\S+) tok/s, answer (\S+) tok/s, (\S+) MB", text, re.M):
+        found.setdefault(who, []).append([float(f) for f in figures])
+    if not all(len(found.get(who, [])) == a.rounds for who in NODE):
+        raise Missing("node-llama-cpp", f"not all rounds ran: {text.strip()[-200:]}")
+    return found
+
+
 def markdown_rows(text):
     """Cells of the first table in a script's output, without its head."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
@@ -247,6 +278,25 @@ def shapes_table(record):
     return ["shape", "test", "llama.cpp", "libqsf", "ratio", "target", "met"], record
 
 
+def long_table(record):
+    header = ["shape", "test", "llama.cpp, f16 cache", "llama.cpp, 8 bits", "libqsf", "ratio to the better"]
+    return header, record
+
+
+def python_table(record):
+    return ["SmolLM2-135M", "program", "value", "relative to qsf-run"], record
+
+
+NODE = "node-llama-cpp", "qsf"
+
+
+def node_table(record):
+    theirs, ours = (list(zip(*record[who])) for who in NODE)
+    return ["SmolLM2-135M in Node.js", *NODE, "ratio"], [
+        [title, spread(them), spread(us), spread(ratios(us, them), 2, "x")]
+        for title, them, us in zip(("prompt, tok/s", "answer, greedy, tok/s", "memory, MB"), theirs, ours)]
+
+
 def busy_table(record):
     return ["busy", "where", "threads", "answer tok/s", "prompt tok/s", "token ms", "99th percentile"], record
 
@@ -291,6 +341,9 @@ PARTS = {
     "models": ("Models, against llama.cpp", measure_models, models_table, models_plot),
     "limits": ("Kernels, sets, contexts, loading", measure_limits, limits_table, None),
     "shapes": ("Random models of other shapes, against llama.cpp", measure_shapes, shapes_table, shapes_plot),
+    "long": ("Long contexts, against llama.cpp with flash attention", measure_long, long_table, None),
+    "python": ("In Python", measure_python, python_table, None),
+    "node": ("In Node.js, against node-llama-cpp", measure_node, node_table, None),
     "busy": ("On a busy machine", measure_busy, busy_table, None),
     "wllama": ("In Chromium, against wllama", measure_wllama, wllama_table, wllama_plot),
 }
@@ -340,6 +393,7 @@ def arguments():
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     p.add_argument("--wasm", type=pathlib.Path, default=ROOT / "build/wasm")
     p.add_argument("--llama-bench", type=pathlib.Path)
+    p.add_argument("--node", type=pathlib.Path, metavar="FOLDER", help="as node_peers.mjs describes it")
     a = p.parse_args()
     a.only = a.only.split(",")
     for name in a.only:
