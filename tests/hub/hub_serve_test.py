@@ -4,14 +4,18 @@ SPDX-License-Identifier: MIT
 
     hub_serve_test.py QSF_RUN [TEST...]         qsf-serve lies next to it
 
-Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).
+Needs the requirements of tests/parity/make_tiny.py (numpy, gguf).  Ollama's client is among the packages of
+the server's clients (tests/clients/clients.lock).
 """
-import contextlib, json, os, pathlib, re, subprocess, threading, unittest
+import contextlib, json, os, pathlib, re, subprocess, sys, threading, unittest
 import urllib.error, urllib.request
 
 import hub_case
-from hub_case import MODEL, QSF_RUN, REPOS, Case
+from hub_case import MODEL, QSF_RUN, REPOS, TESTS, Case
 from hub_server import HubServer, sha256
+
+sys.path.append(str(TESTS / "clients"))
+import packages
 
 
 class Serve(Case):
@@ -131,10 +135,12 @@ class Serve(Case):
             self.assertEqual(self.delete(url, pathlib.Path(MODEL).stem), 403)
 
     def test_ollamas_client_pulls_and_deletes(self):
-        cache = os.environ.get("QSF_CACHE") or os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/qsf"
-        python = pathlib.Path(cache, "clients", "clients", "bin", "python").expanduser()
-        if not python.exists():
+        if not (packages.CACHE / "clients").exists() and not os.environ.get("QSF_TEST_NO_SKIP"):
             self.skipTest("serve_clients_test.py has not installed the client yet")
+        try:
+            python = packages.install("clients") / "bin" / "python"
+        except (OSError, subprocess.CalledProcessError) as wrong:
+            self.skipTest(f"the packages of clients.lock cannot be installed: {wrong}")
         script = """if 1:
             import ollama, sys
             client, name = ollama.Client(host=sys.argv[1]), "hf.co/owner/tiny-GGUF:F16"
@@ -149,7 +155,7 @@ class Serve(Case):
             assert client.pull(name).status == "success"
             assert name in [m.model for m in client.list().models]
             assert client.show(name).modelinfo["general.architecture"]
-            assert client.generate(name, "Hi", options={"num_predict": 2}).response
+            assert client.generate(name, "Hi", options={"num_predict": 2, "temperature": 0}).response
             assert client.delete(name).status == "success"
             assert name not in [m.model for m in client.list().models]
             assert refused(lambda: client.delete(name))[0] == 404
