@@ -169,7 +169,7 @@ if(TARGET qsf_python_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQU
     qsf_script(python_wheel_test 300 bindings/python/wheel_test.py $<TARGET_FILE:qsf_python_shared>
         $<TARGET_FILE:qsf_python_programs> $<TARGET_FILE:qsf-run> "${models}" "${work}/python_wheel")
     qsf_script(python_typed_test 300 bindings/python/typed_test.py "${work}")
-    foreach(name IN ITEMS docs clients frameworks)
+    foreach(name IN ITEMS docs clients frameworks functions)
         qsf_script(python_${name}_test 300 bindings/python/${name}_test.py
             $<TARGET_FILE:qsf_python_shared>)
     endforeach()

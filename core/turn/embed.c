@@ -51,10 +51,10 @@ static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *
         if (!lens[i])
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "text %llu has no tokens", (unsigned long long)i);
         if (lens[i] > end)
-            return qsf_fail(&c->error, QSF_E_FULL, "text %llu has %llu tokens, %s of %u: give fewer, or a "
-                            "larger one", (unsigned long long)i, (unsigned long long)lens[i],
-                            c->hp->both_ways ? "which an encoder needs in one batch, and there is one"
-                                             : "and there is a context", (unsigned)end);
+            return qsf_fail(&c->error, QSF_E_FULL, "text %llu has %llu tokens, the %s %u%s",
+                            (unsigned long long)i, (unsigned long long)lens[i],
+                            c->hp->both_ways ? "batch" : "context", (unsigned)end,
+                            c->hp->both_ways ? ": an encoder needs the whole text in one batch" : "");
         for (size_t k = 0; k < lens[i]; k++)
             if (ids[at + k] < 0 || (uint32_t)ids[at + k] >= c->hp->n_vocab)
                 return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d of text %llu; the vocabulary has %u",

@@ -4,6 +4,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import pathlib
@@ -37,7 +38,7 @@ def _program(arguments: list[str]) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m qsf", description=qsf.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m qsf", description=(qsf.__doc__ or "").split("\n")[0])
     parser.add_argument("--version", action="version", version=f"qsf {qsf.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     chat = commands.add_parser("chat", help="talk to a model; an empty line or the end of the input ends it")
@@ -103,6 +104,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given and given[0] in PROGRAMS:
         return _program(given)
     options = _arguments().parse_args(given)
+    for stream in sys.stdin, sys.stdout:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")        # input may be any bytes, a console not UTF-8
     try:
         with qsf.load(options.model, ram_budget=options.ram_budget, context_length=options.context_length,
                       threads=options.threads, progress=_show if sys.stderr.isatty() else None) as model:
@@ -110,9 +114,15 @@ def main(arguments: list[str] | None = None) -> int:
                 _chat(model, options)
             else:
                 _info(model)
-    except qsf.QsfError as error:
+        sys.stdout.flush()
+    except BrokenPipeError:                             # the reader has left, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (qsf.QsfError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

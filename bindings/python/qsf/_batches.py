@@ -47,6 +47,7 @@ class Turn(Protocol):
 
 class Batches:
     def __init__(self, model: int, context: int, parallel: int) -> None:
+        # parallel: most answers in a batch; 0: of a model without weights
         self.model, self.context, self.parallel = model, context, parallel
         self.closed = False
         self._forks = _native.forks()
@@ -69,6 +70,10 @@ class Batches:
         if self._forks != _native.forks():
             raise error("FORKED", "the model was loaded before this process was forked, and its threads do "
                         'not exist here; load it in each process, or use the start method "spawn"')
+
+    def need_weights(self) -> None:
+        if not self.parallel:
+            raise error("ARGUMENT", "the model was loaded with vocab_only: it has its tokenizer, no weights")
 
     @property
     def is_foreign(self) -> bool:
@@ -260,6 +265,7 @@ class Batches:
     def seat(self, talk: Talk, others: list[Turn] | None = None) -> bool:
         """While alone: the conversation gets a sequence. Not if only those of others could leave;
         then False."""
+        self.need_weights()
         while True:
             if not talk.handle:
                 handle = lib.qsf_flat_conversation_new(self.context, ffi.NULL)

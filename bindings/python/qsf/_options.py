@@ -8,6 +8,7 @@ import difflib
 import math
 import operator
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -108,6 +109,9 @@ def _most_tokens(value: Any) -> int | None:
     return n if n is not None and -1 <= n <= 2 ** 53 else None
 
 
+BIAS = real(-math.inf, sys.float_info.max)
+
+
 def _biases(value: Any) -> list[tuple[int, float]] | None:
     if not isinstance(value, Mapping):
         return None
@@ -115,10 +119,10 @@ def _biases(value: Any) -> list[tuple[int, float]] | None:
     for token, bias in value.items():
         number = int(token) if isinstance(token, str) and token.isdecimal() else token
         number = as_whole(number)
-        if number is None or not 0 <= number < 2 ** 31 or isinstance(bias, bool) \
-                or not isinstance(bias, (int, float)) or not bias < math.inf:
+        weight = BIAS.take(bias)
+        if number is None or not 0 <= number < 2 ** 31 or weight is None:
             return None
-        pairs.append((number, float(bias)))
+        pairs.append((number, weight))
     return pairs
 
 

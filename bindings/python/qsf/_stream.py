@@ -227,7 +227,10 @@ class AsyncStream(AsyncIterator[Piece]):
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._executor().submit(stream.close)
+            try:
+                self._executor().submit(stream.close)
+            except QsfError:                    # closed meanwhile
+                pass
             raise
 
     def __aiter__(self) -> AsyncStream:

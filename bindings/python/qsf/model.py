@@ -158,7 +158,8 @@ class Model:
         except BaseException:
             lib.qsf_flat_free(handle)
             raise
-        self._handle, self._batches = handle, Batches(handle, context, parallel)
+        self._handle = handle
+        self._batches = Batches(handle, context, 0 if options.get("vocab_only") else parallel)
         self._talks, self._aside = Talks(self._batches), Talk()
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = threading.Lock()
@@ -250,6 +251,7 @@ class Model:
 
     def _executor(self) -> Executor:
         with self._pool_lock:
+            self._batches.check()               # a pool that is shut down would raise an error of its own
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(64, "qsf")
             return self._pool
@@ -380,6 +382,7 @@ class Model:
         return float(np.exp(np.mean(losses)))
 
     def _prompt_ids(self, tokens: str | Tokens) -> list[int]:
+        self._batches.need_weights()
         ids = self._inputs([tokens])[0]
         if not ids:
             raise refuse("the text has no tokens; it must have at least one")
@@ -412,7 +415,8 @@ class Model:
                              "(adapter, scale)")
             if not adapter._handle:
                 raise error("CLOSED", f"the adapter {adapter.name} is closed")
-            uses.append((adapter._handle, adapter.scale if scale is None else float(scale)))
+            taken = {} if scale is None else _options.checked("load_adapter", {"scale": scale})
+            uses.append((adapter._handle, taken.get("scale", adapter.scale)))
         return uses
 
     # ---- the rest ----

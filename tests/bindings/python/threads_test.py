@@ -105,6 +105,24 @@ class Together(Case):
         thread.join()
         self.assertEqual(errors, ["CLOSED"])
 
+    def test_closing_ends_tasks(self):
+        async def read(cancel):
+            model = self.load(endless())
+            stream = model.achat("x", max_tokens=math.inf, **CHAT)
+            await stream.__anext__()
+            if cancel:
+                task = asyncio.ensure_future(whole(stream))
+                await asyncio.sleep(0)              # its thread computes
+                model.close()
+                task.cancel()
+                await task
+            model.close()
+            await stream.__anext__()
+        with self.refused("CLOSED"):
+            asyncio.run(read(False))
+        with self.assertRaises(asyncio.CancelledError):
+            asyncio.run(read(True))
+
 
 class Ends(Case):
     def test_a_closed_model_refuses_everything(self):
@@ -122,6 +140,13 @@ class Ends(Case):
                 use()
         self.assertIn("closed", repr(model))
         talk.close()
+
+    def test_a_model_without_weights_says_so(self):
+        model = self.load(hello(), vocab_only=True)
+        self.assertTrue(model.tokenize("Hi"))
+        for use in lambda: model.chat("Hi"), lambda: model.embed("Hi"), lambda: model.logits("Hi"):
+            with self.refused("ARGUMENT", "vocab_only"):
+                use()
 
     def test_nothing_alive_is_pickled(self):
         model = self.load(hello())

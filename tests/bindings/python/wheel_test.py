@@ -9,7 +9,7 @@ LIBQSF_PYTHON and QSF_PYTHON are the library and the program that were built for
 models of tools/get-model.sh.
 Nothing is downloaded: the package's dependencies are those of the Python that runs this.
 """
-import importlib.util, pathlib, re, shutil, subprocess, sys, zipfile
+import importlib.util, os, pathlib, re, shutil, subprocess, sys, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LIBRARY, PROGRAM, QSF_RUN, MODELS, WORK = (pathlib.Path(one).resolve() for one in sys.argv[1:])
@@ -100,4 +100,13 @@ for program in "run", "convert", "bench", "serve":
     said = run(python, "-m", "qsf", program, "--help")
     assert f"qsf-{program} " in said, said
 assert "OWNER/REPO" in run(python, "-m", "qsf", "pull", "--help")
+
+# Its own commands: a reader that leaves, as head does, and bytes that are not text.
+reader, writer = os.pipe()
+os.close(reader)
+done = subprocess.run([python, "-m", "qsf", "info", MODEL], stdout=writer, stderr=subprocess.PIPE)
+assert (done.returncode, done.stderr) == (1, b""), done
+done = subprocess.run([python, "-m", "qsf", "chat", MODEL, "--max-tokens", "1"], input=b"Hi \xff\n",
+                      env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"}, capture_output=True)
+assert (done.returncode, done.stderr) == (0, b""), done
 print("ok")
