@@ -148,6 +148,7 @@ static qsf_status answer_turn_begin(flat_answer *a, flat_conversation *v)
     o.stop_lengths = lens;
     o.n_stops = i;
     o.grammar = a->grammar;
+    qsf_flat_drafts_turn(v, &o);
     const qsf_status st = qsf_conversation_begin(v->talk, v->turn, a->sampler, &o);
     if (st) a->o.error = *qsf_conversation_error(v->talk);
     qsf_flat_dealloc(places, bytes);
@@ -202,11 +203,12 @@ int32_t qsf_flat_answer_step(uint32_t answer)
     bool waiting = false;
     if (!a) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
-    const qsf_status claimed = qsf_flat_may_step(&a->o, v);
-    if (claimed) return (int32_t)claimed;
+    qsf_status st = qsf_flat_may_step(&a->o, v);
+    if (st) return (int32_t)st;
+    if ((st = qsf_flat_drafts_load(c, &waiting))) return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
     qsf_flat_answer_forget(a);
     (void)qsf_refine(c->context, false);
-    const qsf_status st = qsf_turn_step(v->turn, &waiting);
+    st = qsf_turn_step(v->turn, &waiting);
     c->owner = &a->o;
     if (st != QSF_PENDING) qsf_flat_batch_over(c);
     a->is_ready = !st && qsf_flat_answer_runs(a, v);

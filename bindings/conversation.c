@@ -9,6 +9,7 @@ static void conversation_done(flat_object *o)
 {
     flat_conversation *v = (flat_conversation *)o;
     flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
+    qsf_flat_drafts_count(c, v);
     qsf_conversation_free(v->talk);
     qsf_turn_free(v->turn);
     if (v->turn && v->seq >= 0) {
@@ -132,6 +133,7 @@ int32_t qsf_flat_conversation_leave(uint32_t conversation)
     if (v->answer && v->answer->is_ready)
         return (int32_t)qsf_flat_fail(&v->o, QSF_E_ARGUMENT, "the conversation's answer has pieces: read "
                                       "them first, until QSF_PENDING");
+    qsf_flat_drafts_count(c, v);
     (void)qsf_seq_truncate(c->context, v->seq, 0);
     (void)qsf_seq_set_adapters(c->context, v->seq, NULL, 0);
     c->seqs[v->seq] = NULL;

@@ -2,7 +2,11 @@
  * SPDX-License-Identifier: MIT */
 #include "own.h"
 
-static void model_done(flat_object *o) { qsf_model_close(((flat_model *)o)->model); }
+static void model_done(flat_object *o)
+{
+    qsf_model_close(((flat_model *)o)->drafts);
+    qsf_model_close(((flat_model *)o)->model);
+}
 static void adapter_done(flat_object *o) { qsf_adapter_free(((flat_adapter *)o)->adapter); }
 
 /* Warnings are kept; a context's thread may cause them while another plans. */
@@ -49,7 +53,7 @@ int32_t qsf_flat_model_open(uint32_t model, const char *path, const char *option
     qsf_model_options o;
     if (!m) return QSF_E_ARGUMENT;
     if (m->model) return (int32_t)qsf_flat_fail(&m->o, QSF_E_ARGUMENT, "the model is open already");
-    const qsf_status st = qsf_flat_options(&m->o, options, &asked, NULL, NULL);
+    qsf_status st = qsf_flat_options(&m->o, options, &asked, NULL, NULL);
     if (st) return (int32_t)st;
     qsf_model_defaults(&o);
     if (asked.i2s_layout && !qsf_i2s_layout_find(asked.i2s_layout, &o.i2s_layout))
@@ -59,7 +63,12 @@ int32_t qsf_flat_model_open(uint32_t model, const char *path, const char *option
     o.log = model_log;
     o.log_user = m;
     if (m->file.read) o.file = &m->file;
-    return (int32_t)qsf_model_open(path, &o, &m->model, &m->o.error);
+    st = qsf_model_open(path, &o, &m->model, &m->o.error);
+    if (st || !asked.draft_mtp || asked.vocab_only) return (int32_t)st;
+    if (!(st = qsf_flat_drafts_open(m, path, o))) return QSF_OK;
+    qsf_model_close(m->model);
+    m->model = NULL;
+    return (int32_t)st;
 }
 
 qsf_model *qsf_flat_model(uint32_t handle)

@@ -53,14 +53,19 @@ static void facts_of_model(flat_object *o, flat_facts *f)
 }
 static void facts_of_context(flat_object *o, uint32_t whose, uint32_t i, flat_facts *f)
 {
-    const flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
+    flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
     f->item_bytes = -1;
     if (!c) return;
     f->plan = c->plan;
     if (whose == OF_ITEM && i < c->plan.n_items) f->item_bytes = (double)c->plan.items[i].bytes;
     if (!c->context) return;
     f->stats.size = sizeof f->stats;
-    if (whose == OF_STATS) (void)qsf_context_get_stats(c->context, &f->stats);
+    if (whose == OF_STATS) {
+        (void)qsf_context_get_stats(c->context, &f->stats);
+        for (uint32_t s = 0; s < c->n_seqs; s++) if (c->seqs[s]) qsf_flat_drafts_count(c, c->seqs[s]);
+        f->guessed = c->n_guessed;
+        f->right = c->n_right;
+    }
     if (whose == OF_LAYER) f->length = qsf_batch_layer(c->context);
 }
 static void facts_of_conversation(flat_object *o, uint32_t whose, flat_facts *f)

@@ -29,6 +29,7 @@ enum { FLAT_WARNINGS = 1500 };
 typedef struct flat_model {
     flat_object     o;
     qsf_model      *model;
+    qsf_model      *drafts;             /* its layer for multi-token prediction; NULL: not asked for */
     qsf_custom_file file;               /* read NULL: a path */
     const qsf_platform *platform;       /* NULL: qsf_platform_native() */
     qsf_log_fn      log;
@@ -44,12 +45,21 @@ typedef struct flat_adapter {
 } flat_adapter;
 
 enum { FLAT_ADAPTERS = 8 };
+typedef struct flat_drafts {
+    qsf_context    *context;            /* the layer's */
+    qsf_mtp        *mtp;                /* NULL: no drafts, or only those of repeated text */
+    uint64_t        bytes;              /* of the plan: what they take */
+    bool            is_loading, is_loaded;      /* the layer's weights */
+} flat_drafts;
+
 typedef struct flat_conversation flat_conversation;
 typedef struct flat_context {
     flat_object         o;
     qsf_context        *context;
     qsf_plan            plan;
     uint32_t            guesses;        /* most in a pass */
+    flat_drafts         drafts;
+    uint64_t            n_guessed, n_right;     /* guesses of all answers */
     uint32_t            n_seqs;
     flat_conversation **seqs;           /* [n_seqs]; NULL: free */
     flat_object        *owner;          /* of the unfinished batch; the context itself: qsf_flat_step */
@@ -92,6 +102,7 @@ struct flat_conversation {
     uint32_t          adapters[FLAT_ADAPTERS];
     float             scales[FLAT_ADAPTERS];
     size_t            n_adapters;
+    uint64_t          n_guessed, n_right;       /* of its turn: those that are counted */
 };
 
 typedef struct flat_embedding {
@@ -116,6 +127,7 @@ typedef struct flat_facts {
     qsf_adapter_info adapter;
     int32_t          bos, eos;
     uint32_t         length, width;
+    uint64_t         guessed, right;
     double           item_bytes, session_bytes;
 } flat_facts;
 
@@ -124,7 +136,7 @@ typedef struct flat_asked {
     qsf_chat_options chat;
     const char      *i2s_layout, *tool_choice, *pooling;
     int64_t          id_seed, json_blanks, choice;
-    bool             vocab_only, parallel, json_loose, plain, score;
+    bool             vocab_only, draft_mtp, parallel, json_loose, plain, score;
 } flat_asked;
 
 /* ---- handle.c ---- */
@@ -159,6 +171,24 @@ uint32_t qsf_flat_blanks(const flat_asked *asked);
 /* ---- answer.c ---- */
 /* An answer that has begun, and no other one of its conversation since; NULL: not so. */
 flat_answer *qsf_flat_answer_at(uint32_t handle, flat_conversation **v);
+
+/* ---- drafts.c ---- */
+/* Opens the layer of a model that was opened with these options. */
+qsf_status qsf_flat_drafts_open(flat_model *m, const char *path, qsf_model_options o);
+/* Makes room for guesses in a context's options, and takes the layer's part of the budget; *own:
+ * the options of the layer's context. */
+qsf_status qsf_flat_drafts_plan(flat_context *c, const flat_model *m, qsf_context_options *o,
+                                qsf_context_options *own);
+/* Adds the layer's part to the context's plan, or to the error st of making it. */
+void       qsf_flat_drafts_planned(flat_context *c, qsf_status st);
+qsf_status qsf_flat_drafts_begin(flat_context *c, const flat_model *m, const qsf_context_options *own);
+void       qsf_flat_drafts_end(flat_context *c);        /* before its context is freed */
+/* Brings the layer's weights into memory, step by step, before anything is guessed.  QSF_PENDING as
+ * of qsf_step. */
+qsf_status qsf_flat_drafts_load(flat_context *c, bool *waiting);
+void       qsf_flat_drafts_turn(flat_conversation *v, qsf_turn_options *o);
+/* Counts the conversation's guesses since the last call. */
+void       qsf_flat_drafts_count(flat_context *c, flat_conversation *v);
 
 /* ---- conversation.c ---- */
 /* Begins the conversation's prompt with what another one of the same adapters has computed, if that

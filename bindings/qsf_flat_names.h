@@ -51,6 +51,8 @@
     X(EXPERTS_FOUND, "experts-found", STATS, stats.experts_found, "of these, in memory")                     \
     X(EXPERTS_READ, "experts-read", STATS, stats.experts_read, "of these, read")                             \
     X(EXPERTS_BYTES, "experts-bytes", STATS, stats.experts_bytes, "their bytes")                             \
+    X(DRAFT_TOKENS, "draft-tokens", STATS, guessed, "guesses that were checked")                             \
+    X(ACCEPTED_TOKENS, "accepted-tokens", STATS, right, "of these, those that were right")                   \
     X(LAYER, "layer", LAYER, length, "layers of the unfinished batch that are computed")                     \
     X(LENGTH, "length", LENGTH, length, "positions of the conversation")                                     \
     X(SESSION_BYTES, "session-bytes", SESSION, session_bytes, "size of its session file")                    \
@@ -93,6 +95,7 @@
  * of value, member of flat_asked, whose it is, what it is). */
 #define QSF_FLAT_OPTIONS(X)                                                                                  \
     X("vocab-only", FLAG, vocab_only, MODEL, "only description and tokenizer")                               \
+    X("draft-mtp", FLAG, draft_mtp, MODEL, "its layer for multi-token prediction makes guesses")             \
     X("i2s-layout", TEXT, i2s_layout, MODEL, "auto, qk256, split32, ...: docs/bitnet-files.md")              \
     X("chat-template", TEXT, chat.chat_template, CHAT, "name or source of a template")                       \
     X("tools", TEXT, chat.tools, CHAT, "JSON: a list")                                                       \

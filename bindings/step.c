@@ -46,6 +46,7 @@ static void step_list(flat_context *c, flat_answer *a)
     qsf_turn_state st = { .size = sizeof st };
     const size_t wanted = qsf_turn_wanted(talk_of(a)->turn);
     (void)qsf_turn_get_state(talk_of(a)->turn, &st);
+    qsf_flat_drafts_count(c, talk_of(a));
     if (a->is_listed || st.end || !wanted || c->n_order == c->n_logits) return;
     if (talk_full(c, talk_of(a))) {
         talk_end(a);
@@ -81,6 +82,14 @@ static qsf_status step_order(flat_context *c, const uint32_t *answers, size_t n)
 }
 
 /* ---- its rows ---- */
+
+static void step_guesses(flat_context *c)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->n_order; i++)
+        if (!c->order[i]->is_prompt) c->turns[n++] = talk_of(c->order[i])->turn;
+    qsf_schedule_guess(c->schedule, c->turns, n);
+}
 
 /* Rows of answers; false: a block is missing. */
 static bool step_answers(flat_context *c)
@@ -123,6 +132,7 @@ static qsf_status step_begin(flat_context *c, const uint32_t *answers, size_t n)
     for (uint32_t i = 0; i < c->n_order; i++) prompts += c->order[i]->is_prompt;
     c->n_rows = 0;
     qsf_schedule_begin(c->schedule, c->rows, c->n_order, c->n_order - prompts);
+    step_guesses(c);
     const bool room = step_answers(c) && step_prompts(c, prompts) && c->n_rows;
     if (!room && (c->n_order > 1 || qsf_schedule_oldest(c->schedule, -1, 0) >= 0)) {
         if (c->n_order > 1) c->last = talk_of(c->order[c->n_order - 1])->handle;
@@ -166,6 +176,8 @@ int32_t qsf_flat_step(uint32_t context, const uint32_t *answers, size_t n)
     if (!c) return QSF_E_ARGUMENT;
     if (c->owner != &c->o) {
         qsf_status st = qsf_flat_may_step(&c->o, NULL);
+        if (!st && (st = qsf_flat_drafts_load(c, &waiting)))
+            return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
         if (!st) st = step_begin(c, answers, n);
         if (st || !c->owner) return (int32_t)st;
     }

@@ -32,6 +32,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   --kv-heavy N            with a window: also keep the N positions that drew the most attention
   --early-exit F          skip to the last layers once the hidden state has settled: cosine 0.9 to 0.99
   --head-topk WHICH       rows of the output head to compute: ${HEADS} (${CONTEXT.head.value})
+  --draft-mtp             draft with the file's own layer for multi-token prediction
   --check WHEN            verify checksums of layers on the first or on every read: first, every (first)
   --list                  list the cached models
   --delete NAME           delete a cached model: hf:..., or its URL as --list shows it; all: all of them
@@ -56,7 +57,7 @@ function arguments_() {
       prompt: {type: 'string', short: 'p'}, system: {type: 'string', short: 's'}, raw: {type: 'boolean'},
       'max-tokens': {type: 'string', short: 'n', default: '256'},
       temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, ids: {type: 'boolean'},
-      list: {type: 'boolean'}, delete: {type: 'string'},
+      'draft-mtp': {type: 'boolean'}, list: {type: 'boolean'}, delete: {type: 'string'},
       verbose: {type: 'boolean', short: 'v'}, version: {type: 'boolean'}, help: {type: 'boolean', short: 'h'},
       ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
     }});
@@ -130,7 +131,7 @@ process.once('SIGINT', () => stop.abort());
 let m;
 try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
-  m = await load(model, {kvMayDrop: true,
+  m = await load(model, {kvMayDrop: true, draftMtp: o['draft-mtp'],
     ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal,
     onProgress: progress});
   const ids = [];
@@ -157,6 +158,8 @@ try {
     const ms = ['matmul', 'attention', 'head', 'sampling', 'other', 'wait']
       .map(part => `${part} ${(s[`${part}Ns`] / 1e6).toFixed(0)} ms`).join(', ');
     process.stderr.write(`${ms}; ${(s.bytesRead / 1e6).toFixed(0)} MB read\n`);
+    if (s.draftTokens)
+      process.stderr.write(`${s.acceptedTokens} of ${s.draftTokens} draft tokens accepted\n`);
   }
   await m.dispose();
 } catch (error) {

@@ -103,7 +103,7 @@ export class Engine {
     const x = memory.x = isWide ? wideExports(exports) : exports;
     x.start();
     if (!shared) return;
-    const n = x.threads(threads - 1);
+    const n = x.threads((threads - 1) * (this.#host.draftMtp ? 2 : 1));
     const started = [];
     for (let i = 0; i < n; i++)
       started.push(startThread({module, memory: raw, index: i, stack: unsigned(x.thread_stack(i))}));
@@ -127,6 +127,8 @@ export class Engine {
   }
   get #isNative() { return this.variant === NATIVE; }
   get isShared() { return this.variant.endsWith('threads'); }
+  /* Threads of a module that compute the model; the layer that makes drafts has as many again. */
+  get #ownThreads() { return 1 + Math.floor(this.#threads.length / (this.#host.draftMtp ? 2 : 1)); }
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
   async open() {
@@ -151,7 +153,8 @@ export class Engine {
     await this.open();
   }
   async #open() {
-    const memory = this.#memory, options = listed([['i2s-layout', this.#host.i2sLayout]]);
+    const memory = this.#memory, {i2sLayout, draftMtp} = this.#host;
+    const options = listed([['i2s-layout', i2sLayout], ['draft-mtp', draftMtp]]);
     const model = this.#model = memory.x.qsf_flat_model_new(0, 0);
     memory.check(await this.#transport.open(() => memory.named(this.#source.name, name =>
       memory.with(options, at => memory.x.qsf_flat_model_open(model, name, at)))), model);
@@ -291,7 +294,8 @@ export class Engine {
   #asked(context, options, moves, make) {
     const most = parallel(options), seats = most > 1 ? 2 * most : 1;    // idle ones and embeddings have some
     return this.#memory.with(listed([...contextTexts(options), ['seqs', seats], ['logits', most],
-      ['device-layers', moves]]), at => make(context, at));
+      ['device-layers', moves], ...(this.#isNative ? [] : [['threads', this.#ownThreads]])]), at =>
+      make(context, at));
   }
   /** What context() reduced of the requested options, and other warnings for the user. */
   get warnings() { return this.#warnings(this.#context); }
@@ -332,7 +336,7 @@ export class Engine {
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
       maxParallel: this.#parallel, backend: this.#isNative ? NATIVE : 'wasm', variant: this.variant,
-      threads: this.#isNative ? memory.number(context, 'threads') : 1 + this.#threads.length,
+      threads: this.#isNative ? memory.number(context, 'threads') : this.#ownThreads,
       device: this.#device};
   }
   /** again: parts of the file are read in every pass: layers, or the head and the embedding.

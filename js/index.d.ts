@@ -62,13 +62,14 @@ export interface LoadOptions {
    * back when they continue. A whole number from 0 to 16777216; default 0.
    */
   contextLength?: number;
-  /**
-   * Answers that are computed together, token by token; others wait until one of these has ended or
-   * its reader is slower than the engine. 0: 8, or 1 with `memory`, `kvWindow`, `kvHeavy`,
+  /** Answers that are computed together, token by token; others wait until one of these has ended
+   * or its reader is slower than the engine. 0: 8, or 1 with `memory`, `kvWindow`, `kvHeavy`,
    * `kvMayDrop` or `earlyExit`, which make batches costly or change results with them. A whole
-   * number from 0 to 256; default 0.
-   */
+   * number from 0 to 256; default 0. */
   maxParallel?: number;
+  /** Whether the file's layer for multi-token prediction drafts tokens, for the same answer sooner,
+   * but not with `head`, `earlyExit` or `kvHeavy`. It stays in memory. Default false. */
+  draftMtp?: boolean;
   /** Rows of a prompt that are computed at once. A whole number from 1 to 65536; default 256. */
   batch?: number;
   /** How keys and values are stored: the bits of both, or of keys and of values. docs/kv-cache.md
@@ -85,11 +86,9 @@ export interface LoadOptions {
   /** With `kvWindow`: the number of first positions that are always seen. A whole number from 0 to
    * 65536; default 4. */
   kvSinks?: number;
-  /**
-   * With `kvWindow`: of the positions that leave the window, this many stay, those that received
+  /** With `kvWindow`: of the positions that leave the window, this many stay, those that received
    * the most attention. The result depends on how a prompt was split into batches. A whole number
-   * from 0 to 16777216; default 0.
-   */
+   * from 0 to 16777216; default 0. */
   kvHeavy?: number;
   /**
    * If `memory` is too small for the requested `contextLength`: whether the plan may use `kvWindow`

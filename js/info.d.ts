@@ -104,6 +104,9 @@ export interface Stats {
    */
   readonly expertsUsed: number; readonly expertsFound: number;
   readonly expertsRead: number; readonly expertsBytes: number;
+  /** Guessed tokens that were checked (`draftMtp`, and guesses from earlier text if layers are
+   * streamed), and those that were right. */
+  readonly draftTokens: number; readonly acceptedTokens: number;
   /** Tokens whose keys and values are kept for the next prompt with the same beginning. */
   readonly cachedTokens: number;
   /** Layers that are on a GPU now: 0 after it failed. */

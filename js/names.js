@@ -9,7 +9,7 @@ export const PLAN = 'planBytes contextLength resident slots batch leastBytes'.sp
 export const STATS = (
   'threads promptTokens generatedTokens promptNs generatedNs waitNs prepareNs matmulNs attentionNs ' +
   'otherNs bytesRead readNs checkNs decompressNs headNs overlap layersLeft expertsUsed expertsFound ' +
-  'expertsRead expertsBytes').split(' ');
+  'expertsRead expertsBytes draftTokens acceptedTokens').split(' ');
 export const STATUS = (
   'OK PENDING ARGUMENT MEMORY IO CORRUPT UNSUPPORTED BUDGET FULL CANCELLED NOT_FOUND').split(' ');
 export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;

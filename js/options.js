@@ -80,7 +80,7 @@ const OPTIONS = {
     check: word('first', ['first', 'every']),
     i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
       'microsoft-rows4']),
-    maxParallel: whole(0, 256),
+    maxParallel: whole(0, 256), draftMtp: flag(false),
     cache: CACHE, ignoreQuery: QUERY, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     headers: given, fetch: given, hubUrl: given, hubToken: given,       // requests.js has taken them

@@ -87,7 +87,7 @@ export function serve(host) {
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     // the module is compiled and threads start while the file is opened
     making = Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
-      i2sLayout: options.i2sLayout, native,
+      i2sLayout: options.i2sLayout, draftMtp: options.draftMtp, native,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
     making.catch(() => {});     // it is thrown below

@@ -151,18 +151,19 @@ endif()
 
 # ---- the Python package ----
 if(TARGET qsf_python_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$"))
-    foreach(name IN ITEMS answers files threads misuse)
+    foreach(name IN ITEMS answers drafts files threads misuse)
         qsf_script(python_${name}_test 300 bindings/python/${name}_test.py
             $<TARGET_FILE:qsf_python_shared>)
     endforeach()
     if(QSF_SANITIZE MATCHES "address")          # Python itself has no sanitizer: the runtime comes first
         execute_process(COMMAND "${CMAKE_C_COMPILER}" -print-file-name=libasan.so OUTPUT_VARIABLE runtime
             OUTPUT_STRIP_TRAILING_WHITESPACE)
-        foreach(name IN ITEMS answers files threads misuse)
+        foreach(name IN ITEMS answers drafts files threads misuse)
             set_property(TEST ${prefix}python_${name}_test APPEND PROPERTY ENVIRONMENT
                 "LD_PRELOAD=${runtime}" ASAN_OPTIONS=detect_leaks=0)
         endforeach()
-        qsf_slow(python_answers_test python_files_test python_threads_test python_misuse_test)
+        qsf_slow(python_answers_test python_drafts_test python_files_test python_threads_test
+            python_misuse_test)
     endif()
 endif()
 if(TARGET qsf_python_shared AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))

@@ -188,7 +188,7 @@ static void hf_name(const char *dir, qsf_hparams *hp)
     qsf_format(hp->name, sizeof hp->name, "%.*s", (int)QSF_MIN(end - at, sizeof hp->name - 1), dir + at);
 }
 
-static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
+static qsf_status hf_open_all(const char *dir, bool mtp, input *in, qsf_error *err)
 {
     hf_input *own = in->own;
     hf_config cfg;
@@ -201,6 +201,7 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_weights_open(in->platform, dir, in->arena, &own->weights, &format, err)) ||
         (st = qsf_hf_rerank_find(dir, in, &cfg, err)) ||
         (!cfg.rerank && (st = qsf_hf_sentence(dir, in, &cfg, &own->weights, err)))) return st;
+    cfg.takes_mtp = mtp;
     hf_type older = *cfg.type;
     if (older.older && qsf_hf_has(&own->weights, older.older_mark)) {
         older.names = older.older;
@@ -221,7 +222,7 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err)
+qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, bool mtp, input **out, qsf_error *err)
 {
     qsf_arena *arena;
     input *in;
@@ -239,7 +240,7 @@ qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, input **out
     in->read = hf_rows;
     in->reads = hf_reads;
     in->close = hf_close;
-    if ((st = hf_open_all(dir, in, err))) {
+    if ((st = hf_open_all(dir, mtp, in, err))) {
         hf_close(in);
         return st;
     }
@@ -251,11 +252,12 @@ qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, input **out
 
 #include <stdio.h>
 
-qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err)
+qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, bool mtp, input **out, qsf_error *err)
 {
     char path[4096];
     qsf_file *f;
     uint64_t len;
+    (void)mtp;
     *out = NULL;
     snprintf(path, sizeof path, "%s/config.json", dir);
     const qsf_status st = qsf_host_open(p, path, &f, &len, err);

@@ -5,7 +5,8 @@
 
 #include "read/input.h"
 
-/* The directory as an input.  QSF_E_UNSUPPORTED in a build without JSON. */
-qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err);
+/* The directory as an input; mtp: with its layer for multi-token prediction.  QSF_E_UNSUPPORTED in
+ * a build without JSON. */
+qsf_status qsf_input_open_hf(const qsf_platform *p, const char *dir, bool mtp, input **out, qsf_error *err);
 
 #endif

@@ -22,6 +22,7 @@ typedef struct hf_config {
     uint64_t    need;                        /* kinds, as bits, besides those of the architecture */
     uint8_t     ternary;                     /* hf_ternary */
     uint32_t    n_guessing;                  /* extra layers at the end, which predict further tokens */
+    bool        takes_mtp;                   /* the first of them is converted, too */
     bool        head_twice;                  /* the head is the embedding, but stored as a separate matrix */
     bool        pictures;                    /* the text model is one part, next to a vision model */
     bool        own_head;                    /* of a reranker whose head is not part of the model */

@@ -2,6 +2,7 @@
  * type has.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_names.h"
+#include "read/hf_mtp.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ typedef struct hf_mapper {
     uint32_t          n;
     const char       *body, *head;      /* prefixes */
     const char       *layers;           /* before a layer's number */
+    hf_mtp            mtp;
 } hf_mapper;
 
 /* The name of a tensor outside the layers, without its prefix. */
@@ -273,7 +275,9 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
 static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, uint16_t how,
                          const char *name, char *out, size_t cap)
 {
-    if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
+    if (m->mtp == HF_MTP_BESIDE && unit + 1 == m->in->hp.n_layers)
+        qsf_hf_mtp_name(role, name, out, cap);
+    else if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
         qsf_format(out, cap, "%s%s%u.%s", m->body, m->layers, (unsigned)unit, name);
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT || how & HF_BARE ? m->head : m->body, name);
 }
@@ -283,7 +287,8 @@ static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *r
 {
     const hf_type *type = m->cfg->type;
     const bool loose = m->cfg->arch->both_ways || role->when == QSF_WHEN_MAY_STATE ||
-                       role->when == QSF_WHEN_MAY_LAYER || role->when == QSF_WHEN_MAY_EXPERTS;
+                       role->when == QSF_WHEN_MAY_LAYER || role->when == QSF_WHEN_MAY_EXPERTS ||
+                       role->when == QSF_WHEN_MAY_MTP;
     return loose ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
                  : qsf_kinds_have(type->biases, role->kind);
 }
@@ -422,7 +427,8 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
         }
         const char *number = hf_has_prefix(t->name, layers) ? t->name + strlen(layers) : "";
         const unsigned long layer = strtoul(number, &end, 10);
-        const bool guesses = layer >= m->in->hp.n_layers && layer - m->in->hp.n_layers < m->cfg->n_guessing;
+        const uint32_t guessing = m->cfg->n_guessing - (m->mtp == HF_MTP_AFTER && m->cfg->n_guessing > 0);
+        const bool guesses = layer >= m->in->hp.n_layers && layer - m->in->hp.n_layers < guessing;
         if (end > number && *end == '.' && (guesses || hf_unused_keys(m, layer, end + 1))) {
             (*ignored)++;
             continue;
@@ -478,29 +484,6 @@ static qsf_status hf_vocab_size(hf_mapper *m, const char *embd, qsf_error *err)
     return QSF_OK;
 }
 
-enum { HF_ROWS = 64 };                  /* compared at once */
-
-/* Whether two matrices of one shape hold the same numbers. */
-static qsf_status hf_same_values(const hf_mapper *m, const weights_tensor *a, const weights_tensor *b,
-                                 bool *same, qsf_error *err)
-{
-    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
-    const hf_place one = { .t = a, .row_step = cols, .col_step = 1 };
-    const hf_place two = { .t = b, .row_step = cols, .col_step = 1 };
-    const uint64_t half = (uint64_t)HF_ROWS * cols;
-    float *x = qsf_alloc_array(m->in->platform, 2 * half, sizeof *x, "rows to compare", err);
-    qsf_status st = x ? QSF_OK : QSF_E_MEMORY;
-    *same = true;
-    for (uint32_t row = 0; row < rows && *same && !st; row += HF_ROWS) {
-        const uint32_t n = QSF_MIN((uint32_t)HF_ROWS, rows - row);
-        st = qsf_hf_weights_rows(m->in->platform, m->w, &one, cols, row, n, x, err);
-        if (!st) st = qsf_hf_weights_rows(m->in->platform, m->w, &two, cols, row, n, x + half, err);
-        for (uint64_t i = 0; i < (uint64_t)n * cols && !st; i++) *same = *same && x[i] == x[half + i];
-    }
-    qsf_dealloc(m->in->platform, x, 2 * half * sizeof *x);
-    return st;
-}
-
 /* In files of a model whose head is tied to the embedding, according to config.json, the head may
  * still exist: as a copy, or, as the Transformers library treats it, as a separate matrix. */
 static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
@@ -513,22 +496,35 @@ static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
     if (!m->in->hp.tied || m->cfg->arch->both_ways || !h || h->n_dims != 2 || h->shape[0] != e->shape[0] ||
         h->shape[1] != e->shape[1] || h->shape[1] > 1 << 20 || e->transposed || h->transposed ||
         e->type == WEIGHTS_NO_TYPE || h->type == WEIGHTS_NO_TYPE) return QSF_OK;
-    const qsf_status st = hf_same_values(m, e, h, &same, err);
+    const qsf_status st = qsf_hf_weights_same(m->in->platform, m->w, e, h, &same, err);
     if (!st && !same) m->in->hp.tied = false;
     return st;
+}
+
+/* Its own embedding and head may only be copies of the model's. */
+static qsf_status hf_take_mtp(hf_mapper *m, const char *embd, qsf_error *err)
+{
+    char name[128], layer[64];
+    qsf_format(name, sizeof name, "%s%s", m->body, embd);
+    const weights_tensor *e = qsf_hf_weights_find(m->w, name);
+    qsf_format(name, sizeof name, "%s%s", m->head, hf_role_name(m, QSF_K_OUTPUT));
+    const weights_tensor *h = m->in->hp.tied ? e : qsf_hf_weights_find(m->w, name);
+    qsf_format(layer, sizeof layer, "%s%s%u.", m->body, m->layers, (unsigned)m->in->hp.n_layers);
+    return qsf_hf_mtp_take(m->w, m->cfg, layer, e, h, m->in, &m->mtp, err);
 }
 
 qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, hf_place **places,
                               uint32_t *ignored, qsf_error *err)
 {
-    const uint32_t n_layers = in->hp.n_layers;
     hf_mapper m = { .w = w, .cfg = cfg, .in = in };
     const char *embd = hf_role_name(&m, QSF_K_TOKEN_EMBD);
     qsf_status st;
 
     m.layers = cfg->type->layers_at ? cfg->type->layers_at : "layers.";
     if (!hf_find_prefix(&m, embd)) return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing", embd);
-    if ((st = hf_vocab_size(&m, embd, err)) || (st = hf_untie(&m, embd, err))) return st;
+    if ((st = hf_vocab_size(&m, embd, err)) || (st = hf_untie(&m, embd, err)) ||
+        (st = hf_take_mtp(&m, embd, err))) return st;
+    const uint32_t n_layers = in->hp.n_layers;
     /* A config may claim thousands of layers: the files must have
      * a tensor for each before room is made. */
     if (n_layers > w->n)

@@ -259,3 +259,25 @@ qsf_status qsf_hf_weights_rows(const qsf_platform *p, const hf_weights *w, const
     if (!st && pl->sharp != 0) weights_round_masters(pl, count, out);
     return st;
 }
+
+enum { HF_SAME_ROWS = 64 };             /* compared at once */
+
+qsf_status qsf_hf_weights_same(const qsf_platform *p, const hf_weights *w, const weights_tensor *a,
+                               const weights_tensor *b, bool *same, qsf_error *err)
+{
+    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
+    const hf_place one = { .t = a, .row_step = cols, .col_step = 1 };
+    const hf_place two = { .t = b, .row_step = cols, .col_step = 1 };
+    const uint64_t half = (uint64_t)HF_SAME_ROWS * cols;
+    float *x = qsf_alloc_array(p, 2 * half, sizeof *x, "rows to compare", err);
+    qsf_status st = x ? QSF_OK : QSF_E_MEMORY;
+    *same = true;
+    for (uint32_t row = 0; row < rows && *same && !st; row += HF_SAME_ROWS) {
+        const uint32_t n = QSF_MIN((uint32_t)HF_SAME_ROWS, rows - row);
+        st = qsf_hf_weights_rows(p, w, &one, cols, row, n, x, err);
+        if (!st) st = qsf_hf_weights_rows(p, w, &two, cols, row, n, x + half, err);
+        for (uint64_t i = 0; i < (uint64_t)n * cols && !st; i++) *same = *same && x[i] == x[half + i];
+    }
+    qsf_dealloc(p, x, 2 * half * sizeof *x);
+    return st;
+}

@@ -47,6 +47,9 @@ qsf_status qsf_hf_weights_masters(const qsf_platform *p, const hf_weights *w, hf
 /* The one number that tensor t holds. */
 qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, const weights_tensor *t,
                                  float *value, qsf_error *err);
+/* Whether two matrices of one shape hold the same numbers. */
+qsf_status qsf_hf_weights_same(const qsf_platform *p, const hf_weights *w, const weights_tensor *a,
+                               const weights_tensor *b, bool *same, qsf_error *err);
 
 /* out[n][cols]: rows [row, row+n) of the tensor at pl.  Thread-safe. */
 qsf_status qsf_hf_weights_rows(const qsf_platform *p, const hf_weights *w, const hf_place *pl, uint32_t cols,

@@ -55,7 +55,7 @@ qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_la
             "%s: give the model's directory (with config.json and tokenizer.json), not a weight file", path);
     /* A directory cannot be opened and read as a file on any system. */
     qsf_status st = qsf_host_open(p, path, &f, &len, err);
-    if (st) return input_has_config(p, path) ? qsf_input_open_hf(p, path, out, err)
+    if (st) return input_has_config(p, path) ? qsf_input_open_hf(p, path, mtp, out, err)
         : input_refuse(p, path, st, err);
     st = len >= sizeof magic ? qsf_read_all(p, f, path, 0, magic, sizeof magic, err) : QSF_OK;
     p->close(p->user, f);

@@ -5,8 +5,6 @@
 #include "layers/mtp.h"
 #include "layers/product.h"
 
-#if !defined(QSF_NO_MTP)
-
 static void join_norms(const qsf_pass *p, const qsf_task *t)
 {
     const size_t n = p->hp->n_embd;
@@ -50,4 +48,3 @@ void qsf_mtp_list_end(qsf_program *g)
     QSF_ADD(g, .op = QSF_OP_MTP, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
             .to = { qsf_stream_view(g, QSF_BUF_X) }, .fn = norm_before_head);
 }
-#endif

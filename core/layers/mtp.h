@@ -5,15 +5,10 @@
 
 #include "layers/program.h"
 
-#if defined(QSF_NO_MTP)
-static inline void qsf_mtp_list_begin(qsf_program *g) { (void)g; }
-static inline void qsf_mtp_list_end(qsf_program *g) { (void)g; }
-#else
 /* Before its mixer: x becomes eh_proj . [norm(x), norm(hidden state)].  The second half of the
  * joined rows has the hidden states already. */
 void qsf_mtp_list_begin(qsf_program *g);
 /* After its feed-forward: the norm before its head. */
 void qsf_mtp_list_end(qsf_program *g);
-#endif
 
 #endif

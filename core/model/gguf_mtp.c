@@ -2,19 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-#if defined(QSF_NO_MTP)
-qsf_status qsf_gguf_mtp(gguf *g, qsf_error *err)
-{
-    (void)g, (void)err;
-    return QSF_OK;
-}
-
-gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, gguf_text rest)
-{
-    (void)g, (void)name, (void)layer, (void)rest;
-    return (gguf_mtp_place){ 0 };
-}
-#else
 static bool mtp_has(const gguf *g, uint32_t layer, const char *what, char name[64])
 {
     qsf_format(name, 64, "blk.%u.nextn.%s.weight", (unsigned)layer, what);
@@ -64,4 +51,3 @@ gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, 
     /* the model's embedding is not the layer's, but its head, if no other is there */
     return own_head || qsf_gguf_tensor(g, head->gguf) ? skipped : is_head;
 }
-#endif

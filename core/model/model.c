@@ -37,13 +37,11 @@ static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qs
 static qsf_status model_source(qsf_model *m, const char *path, qsf_model_options *o, qsf_error *err)
 {
     const qsf_platform *p = m->platform;
-#if !defined(QSF_NO_MTP)
     if (o->mtp) {
         const qsf_status st = qsf_source_open_mtp(p, path, o->file, o->i2s_layout, &m->source, err);
         if (!st) o->first_layer = m->source->hp.n_layers - 1;
         return st;
     }
-#endif
     return qsf_source_open_as(p, path, o->file, o->vocab_only, o->i2s_layout, &m->source, err);
 }
 

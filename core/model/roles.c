@@ -23,9 +23,9 @@
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
-    NORM(LAYER, MTP_EMBD_NORM, EMBD, MTP, "nextn.enorm", NULL),
-    NORM(LAYER, MTP_STATE_NORM, EMBD, MTP, "nextn.hnorm", NULL),
-    MATRIX(LAYER, MTP_PROJ, EMBD, EMBD_TWICE, MTP, "nextn.eh_proj", NULL),
+    NORM(LAYER, MTP_EMBD_NORM, EMBD, MTP, "nextn.enorm", "enorm.weight"),
+    NORM(LAYER, MTP_STATE_NORM, EMBD, MTP, "nextn.hnorm", "hnorm.weight"),
+    MATRIX(LAYER, MTP_PROJ, EMBD, EMBD_TWICE, MTP, "nextn.eh_proj", "eh_proj.weight"),
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
     MATRIX(LAYER, ATTN_Q, Q, EMBD, QUERIES, "attn_q", "self_attn.q_proj.weight"),
@@ -131,7 +131,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, LAUREL_L, LAUREL, EMBD, ALTUP, "laurel_l", NULL),
     MATRIX(LAYER, LAUREL_R, EMBD, LAUREL, ALTUP, "laurel_r", NULL),
     NORM(LAYER, LAUREL_POST_NORM, EMBD, ALTUP, "laurel_post_norm", NULL),
-    NORM(LAYER, MTP_NORM, EMBD, MAY_MTP, "nextn.shared_head_norm", NULL),
+    NORM(LAYER, MTP_NORM, EMBD, MAY_MTP, "nextn.shared_head_norm", "shared_head.norm.weight"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),

@@ -12,6 +12,8 @@
 #include "tensor/ggml_tiles.h"
 #include "tensor/trellis.h"
 
+#if !defined(QSF_NO_SHARES)
+
 enum { SHARE_BLOCK = 64 };          /* columns of activations that share a scale */
 
 /* Which share of how many. */
@@ -383,3 +385,4 @@ void qsf_share_matrix(const qsf_source *s, uint32_t layer, uint32_t kind, qsf_ra
     *rows = share_of_dim(&s->hp, &of->whole, &of->cut, (qsf_dim)role->rows);
     *cols = share_of_dim(&s->hp, &of->whole, &of->cut, (qsf_dim)role->cols);
 }
+#endif

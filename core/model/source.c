@@ -208,13 +208,11 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     return source_open(p, path, custom, vocab_only, false, i2s, out, err);
 }
 
-#if !defined(QSF_NO_MTP)
 qsf_status qsf_source_open_mtp(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                                qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
 {
     return source_open(p, path, custom, false, true, i2s, out, err);
 }
-#endif
 
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err)
 {

@@ -10,8 +10,6 @@
 #include "model/part.h"
 #include "turn/guess.h"
 
-#if !defined(QSF_NO_MTP)
-
 #define DRAFT_SURE 0.3f         /* guesses below this probability are not made */
 /* Tokens of padding that only one of the vocabularies may have (Qwen 2.5: 151,936 and 152,064). */
 enum { DRAFT_PADDED = 128 };
@@ -278,4 +276,3 @@ void *qsf_draft_model_user(qsf_draft_model *d, qsf_seq s)
 const char *qsf_draft_model_error(const qsf_draft_model *d) { return d->failed ? d->error.text : ""; }
 
 #undef DRAFT_SURE
-#endif

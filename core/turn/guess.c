@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "turn/guess.h"
 
-#if !defined(QSF_NO_MTP)
-
 int32_t qsf_guess_pick(const float *logits, uint32_t n_vocab, float sure)
 {
     uint32_t best = 0;
@@ -42,5 +40,3 @@ void qsf_guess_failed(const qsf_context *c, qsf_status st, qsf_error *err)
     *err = (qsf_error){ .status = st };
     qsf_format(err->text, sizeof err->text, "%s", qsf_last_error(c));
 }
-
-#endif

@@ -9,8 +9,6 @@
 #include "model/part.h"
 #include "turn/guess.h"
 
-#if !defined(QSF_NO_MTP)
-
 #define MTP_SURE 0.3f           /* guesses below this probability are not made */
 
 typedef struct mtp_seq {
@@ -342,4 +340,3 @@ void *qsf_mtp_user(qsf_mtp *d, qsf_seq s)
 const char *qsf_mtp_error(const qsf_mtp *d) { return d->failed ? d->error.text : ""; }
 
 #undef MTP_SURE
-#endif

@@ -227,7 +227,7 @@ static void check_good(const char *name)
     qsf_error err = { 0 };
     input *in;
     snprintf(path, sizeof path, "%s/%s", hf_dir, name);
-    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, &in, &err);
+    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, false, &in, &err);
     if (st) printf("      %s: %s\n", name, err.text);
     CHECK_EQ(st, QSF_OK);
     if (st) return;
@@ -257,7 +257,7 @@ static void check_bad(const char *name, const char *status, const char *words)
     qsf_error err = { 0 };
     input *in;
     snprintf(path, sizeof path, "%s/%s", hf_dir, name);
-    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, &in, &err);
+    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, false, &in, &err);
     memcpy(message, err.text, sizeof message);
     char *own = strstr(message, path);
     if (own) memset(own, ' ', strlen(path));
@@ -345,7 +345,7 @@ static void check_cuts(const char *name, const char *file, uint64_t step)
         qsf_error err = { 0 };
         input *in;
         cut_file.cut = cut;
-        if (!qsf_input_open_hf(&cut_platform, path, &in, &err)) opened++, in->close(in);
+        if (!qsf_input_open_hf(&cut_platform, path, false, &in, &err)) opened++, in->close(in);
         else CHECK(err.text[0] != 0);
     }
     CHECK(len > 0);
@@ -391,7 +391,7 @@ static qsf_status open_and_read(const mem_host *h, qsf_error *err)
 {
     input *in;
     float row[64];
-    qsf_status st = qsf_input_open_hf(&h->p, "d", &in, err);
+    qsf_status st = qsf_input_open_hf(&h->p, "d", true, &in, err);
     for (uint32_t i = 0; !st && i < in->n_tensors; i++)
         if (in->tensors[i].cols <= 64) st = in->read(in, i, in->tensors[i].rows - 1, 1, row, err);
     if (in) in->close(in);
@@ -559,7 +559,7 @@ TEST(hf_is_refused_without_json)
 {
     qsf_error err = { 0 };
     input *in;
-    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), "/nowhere", &in, &err), QSF_E_NOT_FOUND);
+    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), "/nowhere", false, &in, &err), QSF_E_NOT_FOUND);
     CHECK(in == NULL);
 #if !defined(QSF_HAVE_YYJSON) && !defined(_WIN32)
     char dir[64], config[96];
@@ -568,7 +568,7 @@ TEST(hf_is_refused_without_json)
     snprintf(config, sizeof config, "%s/config.json", dir);
     FILE *f = fopen(config, "w");
     if (f) fclose(f);
-    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), dir, &in, &err), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), dir, false, &in, &err), QSF_E_UNSUPPORTED);
     CHECK(strstr(err.text, "yyjson") != NULL);
     CHECK(in == NULL);
     remove(config);

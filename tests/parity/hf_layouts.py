@@ -184,6 +184,23 @@ LAYERS = {"lfm2": lfm2, "lfm2moe": lfm2, "granitehybrid": granite, "granitemoe":
           "qwen35moe": qwen35moe, "qwen3next": qwen3next,
           **dict.fromkeys(hf_relatives.TYPES, functools.partial(hf_relatives.layer, COMMON))}
 
+NEXTN = {"eh_proj": ("eh_proj", "fc"), "enorm": ("enorm", "pre_fc_norm_embedding"),
+         "hnorm": ("hnorm", "pre_fc_norm_hidden"), "shared_head_norm": ("shared_head.norm", "norm")}
+
+def guessing(m, found):
+    """The layer for multi-token prediction: after the others, with copies of embedding and head, or under a
+    name of its own."""
+    at, out, delta = f"blk.{m['n_layers']}.nextn.", {}, m["arch"] in DELTAS
+    own = "mtp." if delta else f"model.layers.{m['n_layers']}."
+    for part, names in NEXTN.items():
+        w = found.get(f"{at}{part}.weight")
+        if w is None: continue
+        out[f"{own}{names[delta]}.weight"] = w - np.float32(1) if delta and w.ndim == 1 else w
+    if out and not delta:
+        out[own + "embed_tokens.weight"] = found["token_embd.weight"]
+        out[own + "shared_head.head.weight"] = found.get("output.weight", found["token_embd.weight"])
+    return out
+
 def tensors(m, found):
     """Of all tensors of a GGUF file; what two of them share is joined."""
     out, pieces, arch = {}, {}, m["arch"]
@@ -197,8 +214,10 @@ def tensors(m, found):
             out[f"{last}.{kind}"] = w
             continue
         _, layer, part = stem.split(".", 2)
+        if part.startswith("nextn."): continue
         for own, x in LAYERS[arch](m, part, kind, w).items():
-            own = f"model.layers.{layer}.{own}"
+            beside = arch in DELTAS and int(layer) == m["n_layers"]
+            own = f"mtp.layers.0.{own}" if beside else f"model.layers.{layer}.{own}"
             if own.endswith("in_proj_qkvz.weight"):
                 pieces.setdefault(own, {})["gate" if part == "attn_gate" else "up"] = x
             elif part in ("attn_k_b", "attn_v_b"):
@@ -206,6 +225,7 @@ def tensors(m, found):
             elif ("gate_up_proj" in own and "gate_up" not in part) or "input_linear" in own:
                 pieces.setdefault(own, {})["gate" if "ffn_gate" in part else "up"] = x
             else: out[own] = x
+    out.update(guessing(m, found))
     for own, p in pieces.items(): out[own] = joined(own, p["gate"], p["up"])
     if arch == "qwen3vl": out = {k.replace("model.", "model.language_model."): w for k, w in out.items()}
     return {k: np.ascontiguousarray(v) for k, v in out.items()}
@@ -234,7 +254,7 @@ def config(m):
     """The entries of config.json besides those that all models have."""
     kv, arch = m["kv"], m["arch"]
     x = m.get("experts", {})
-    kinds = m.get("kinds", "")
+    kinds = m.get("kinds", "")[:m["n_layers"]]
     if arch in hf_relatives.TYPES: return hf_relatives.config(m)
     def types(other): return ["full_attention" if k == "a" else other for k in kinds]
     if arch in ("lfm2", "lfm2moe"):
@@ -290,6 +310,7 @@ def config(m):
         c = dict(model_type="deepseek_v3" if q_rank else "deepseek_v2", n_routed_experts=x["n"],
                  moe_intermediate_size=x["ff"], n_shared_experts=2,
                  num_experts_per_tok=kv["expert_used_count"], first_k_dense_replace=1,
+                 num_nextn_predict_layers=m.get("nextn"),
                  kv_lora_rank=kv["attention.kv_lora_rank"], qk_rope_head_dim=turns,
                  qk_nope_head_dim=kv["attention.key_length" + end] - turns,
                  v_head_dim=kv["attention.value_length" + end], num_key_value_heads=m["n_heads"],

@@ -212,10 +212,10 @@ def weights(t):
     x = dequantize(t.data, t.tensor_type)
     return x.astype(np.float16 if x.ndim >= 2 and (not small or "_proj" in part) else np.float32)
 
-def make(out, name, shards=1):
-    """Returns the directory and the GGUF file."""
+def make(out, name, shards=1, **more):
+    """Returns the directory and the GGUF file; more: of the tiny model's description."""
     of, other = hf_layouts.VARIANTS.get(name, (name, {}))
-    m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32))
+    m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32, **more))
     folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
     folder.mkdir(parents=True, exist_ok=True)
     make_tiny.Writer(folder / "model.tmp", m).write()

@@ -50,6 +50,8 @@ def _arguments() -> argparse.ArgumentParser:
         command.add_argument("--ram-budget", type=float, metavar="MB", help="memory limit")
         command.add_argument("--context-length", type=int, metavar="N")
         command.add_argument("--threads", type=int, metavar="N")
+        command.add_argument("--draft-mtp", action="store_true",
+                             help="draft with the file's own layer for multi-token prediction")
     chat.add_argument("--system", metavar="TEXT", help="the system message")
     chat.add_argument("--temperature", type=float, metavar="T", help="0 takes the most likely token")
     chat.add_argument("--max-tokens", type=float, metavar="N", default=math.inf, help="of an answer")
@@ -109,7 +111,8 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")        # input may be any bytes, a console not UTF-8
     try:
         with qsf.load(options.model, ram_budget=options.ram_budget, context_length=options.context_length,
-                      threads=options.threads, progress=_show if sys.stderr.isatty() else None) as model:
+                      threads=options.threads, draft_mtp=options.draft_mtp,
+                      progress=_show if sys.stderr.isatty() else None) as model:
             if options.command == "chat":
                 _chat(model, options)
             else:

@@ -29,7 +29,7 @@ NUMBERS_OF_STATS = (
     "threads", "prompt-tokens", "generated-tokens", "prompt-ns", "generated-ns", "wait-ns",
     "prepare-ns", "matmul-ns", "attention-ns", "other-ns", "bytes-read", "read-ns", "check-ns",
     "decompress-ns", "head-ns", "overlap", "layers-left", "experts-used", "experts-found",
-    "experts-read", "experts-bytes",
+    "experts-read", "experts-bytes", "draft-tokens", "accepted-tokens",
 )
 NUMBERS_OF_LAYER = (
     "layer",
@@ -74,9 +74,9 @@ TEXTS_OF_SPLIT = (
     "loosened",
 )
 OPTIONS = (
-    "vocab-only", "i2s-layout", "chat-template", "tools", "documents", "template-kwargs", "now",
-    "continue-final-message", "tool-choice", "parallel-tool-calls", "id-seed", "choice", "json-blanks",
-    "json-loose", "pooling", "plain", "score",
+    "vocab-only", "draft-mtp", "i2s-layout", "chat-template", "tools", "documents", "template-kwargs",
+    "now", "continue-final-message", "tool-choice", "parallel-tool-calls", "id-seed", "choice",
+    "json-blanks", "json-loose", "pooling", "plain", "score",
 )
 # Constants of qsf.h.
 ANSWER_TEXT = 1

@@ -192,8 +192,8 @@ CONVERT: dict[str, Kind] = {
     "head_clusters": whole(0, 65536), "embedding_clusters": whole(0, 65536), "threads": whole(0, 256),
 }
 CALLS: dict[str, dict[str, Kind]] = {
-    "load": {**_context(), "max_parallel": whole(0, 256), "device": word(["cpu", "gpu"]),
-             "gpu_layers": whole(1, 2 ** 24), "gpu_memory": real(0, 1e7),
+    "load": {**_context(), "max_parallel": whole(0, 256), "draft_mtp": flag(),
+             "device": word(["cpu", "gpu"]), "gpu_layers": whole(1, 2 ** 24), "gpu_memory": real(0, 1e7),
              "vocab_only": flag(), "i2s_layout": name("the name of a layout"), **HUB},
     "pull": {**HUB, "ram_budget": real(0, 1e9)},
     "convert": CONVERT,

@@ -45,6 +45,10 @@ class LoadOptions(ContextOptions, total=False):
     # Answers that are computed together; 0: 8, or 1 with ram_budget, kv_window, kv_heavy,
     # kv_may_drop or early_exit, which make batches costly or change results with them.
     max_parallel: Optional[int]
+    # The file's own layer for multi-token prediction guesses tokens, which the model checks
+    # together: the same answers, sooner. It stays in memory, within ram_budget. UNSUPPORTED without
+    # such a layer. No guesses with head_topk, early_exit or kv_heavy. Default False.
+    draft_mtp: Optional[bool]
     # "gpu": the layers that the first GPU can compute, through the WebGPU library that the
     # environment variable QSF_WEBGPU_LIB names (docs/webgpu.md). Default "cpu".
     device: Optional[Literal["cpu", "gpu"]]
@@ -141,6 +145,7 @@ class Model:
         handle = lib.qsf_flat_model_new(ffi.NULL, ffi.NULL)
         try:
             given = _native.listed([("vocab-only", options.get("vocab_only")),
+                                    ("draft-mtp", options.get("draft_mtp")),
                                     ("i2s-layout", options.get("i2s_layout"))])
             _native.check(lib.qsf_flat_model_open(handle, _options.path_of(path), given), handle)
             parallel = _parallel(options, options.get("batch_size", 256))

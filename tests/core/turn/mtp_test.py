@@ -7,9 +7,11 @@ SPDX-License-Identifier: MIT
 """
 import pathlib, subprocess, sys, tempfile, zlib
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "parity"), str(ROOT / "tools")]
+import make_hf_pair                                         # noqa: E402
 import make_tiny                                            # noqa: E402
 import reference                                            # noqa: E402
 from mtp_models import Writer, families, write              # noqa: E402
@@ -194,6 +196,33 @@ def check_qsf_refused(work):
     assert "format version 3 with 4 layers, but the description has a layer for multi-token" in err, err
 
 
+def check_directory(work, name, more):
+    """The layer of a Hugging Face directory, and that of a GGUF file with the same weights."""
+    found = []
+    for source in make_hf_pair.make(work, name, **more):
+        qsf = source.with_suffix(".from.qsf")
+        run("-q", "--quant-type", "f16", "--equalize", "off", source, qsf, tool=convert)
+        found.append([np.array(line.split(","), F) for line in run(qsf, "logits", 3, joined(PROMPT))])
+        bare = source.with_suffix(".bare.qsf")
+        run("-q", "--quant-type", "f16", "--progressive", source, bare, tool=convert,
+            says="its layer for multi-token prediction is left out: calibration, ")
+        assert qsf.read_bytes()[4] == 5 and bare.read_bytes()[4] == 4
+    for a, b in zip(*found):                # norms that are stored less 1 differ in their last bits
+        assert np.abs(a - b).max() / np.abs(b).max() < 1e-5, (name, np.abs(a - b).max())
+
+
+def check_directory_refused(work):
+    """Its own embedding cannot be taken; without a tensor it is broken."""
+    folder = make_hf_pair.make(work / "odd", "glm4moe")[0]
+    weights = load_file(folder / "model.safetensors")
+    at = f"model.layers.{make_tiny.models()['glm4moe']['n_layers']}."
+    for change, code, says in (("embed_tokens.weight", 0, "because it has an embedding or a head of its own"),
+                               ("enorm.weight", 3, f"tensor {at}enorm.weight is missing")):
+        odd = {k: v + (k == at + change) for k, v in weights.items() if code == 0 or k != at + change}
+        save_file(odd, folder / "model.safetensors", metadata={"format": "pt"})
+        run("-q", "--quant-type", "f16", folder, folder / "of.qsf", tool=convert, code=code, says=says)
+
+
 def check_draft_model(work):
     """A draft model with the model's own weights is always right: whatever its sequences went through, its
     logits are those of the model.  One with state goes back; one with other weights is wrong."""
@@ -231,6 +260,8 @@ with tempfile.TemporaryDirectory() as work:
         check_logits(near)
         check_turns(near, 30)
         check_qsf(near)
+        check_directory(work / "hf", name, more)
+    check_directory_refused(work)
     check_logits(write(work, "glm4moe", own=True))
     for name in "glm4moe", "qwen35-nextn":
         check_logits(write(work, name, own=True, tied=True))

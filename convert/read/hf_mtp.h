@@ -1,0 +1,28 @@
+/* Layers for multi-token prediction in Hugging Face directories.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_MTP_H
+#define QSF_CONVERT_HF_MTP_H
+
+#include "read/hf_config.h"
+#include "read/hf_rows.h"
+#include "read/input.h"
+
+/* Whether the model's description has such a layer now, and where the files have it. */
+typedef enum hf_mtp {
+    HF_MTP_NONE,
+    HF_MTP_AFTER,               /* as the layer after the last one: DeepSeek V3, GLM 4.5 */
+    HF_MTP_BESIDE               /* under "mtp.": Qwen 3 Next, Qwen 3.5 */
+} hf_mtp;
+
+/* Adds the first such layer to in->hp, if it is wanted (cfg->takes_mtp) and its embedding and head,
+ * if it has them, are copies of the model's; otherwise in->leaves_mtp says that there is one.
+ *
+ * layer        what the names of tensors of the layer after the last one begin with
+ * embd, head   the model's matrices */
+qsf_status qsf_hf_mtp_take(const hf_weights *w, const hf_config *cfg, const char *layer,
+                           const weights_tensor *embd, const weights_tensor *head, input *in, hf_mtp *out,
+                           qsf_error *err);
+/* The name of a role's tensor, which other layers call `name`, under "mtp.". */
+void       qsf_hf_mtp_name(const qsf_role *role, const char *name, char *out, size_t cap);
+
+#endif
