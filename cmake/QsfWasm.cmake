@@ -269,11 +269,18 @@ foreach(script IN LISTS qsf_scripts)
     if("${qsf_package}/${script}" IN_LIST qsf_copies)
         message(FATAL_ERROR "js/ and web/ both have ${script}, but the package is one folder")
     endif()
+    list(APPEND qsf_copies "${qsf_package}/${script}")
+    # Each worker loads its scripts anew: as one file it starts in a tenth of the time.
+    if(QSF_PYTHON3 AND script STREQUAL "worker-web.js")
+        add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND "${QSF_PYTHON3}"
+            "${PROJECT_SOURCE_DIR}/tools/join_scripts.py" "${PROJECT_SOURCE_DIR}/web/${script}"
+            "${qsf_package}/${script}" DEPENDS ${qsf_callers} tools/join_scripts.py VERBATIM)
+        continue()
+    endif()
     add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND}
         "-DFROM=${PROJECT_SOURCE_DIR}/web/${script}" "-DTO=${qsf_package}/${script}"
         -P "${PROJECT_SOURCE_DIR}/cmake/PackageScript.cmake"
         DEPENDS "web/${script}" cmake/PackageScript.cmake VERBATIM)
-    list(APPEND qsf_copies "${qsf_package}/${script}")
 endforeach()
 add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy
     "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)

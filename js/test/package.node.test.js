@@ -46,8 +46,11 @@ describe('the package', () => {
         loaded.add(other);
       bytes += await size(file);
     }
-    assert.ok(loaded.size > 20 && !loaded.has('hub.js') && !loaded.has('cli.js'), [...loaded].join());
+    assert.ok(loaded.size > 10 && !loaded.has('hub.js') && !loaded.has('cli.js'), [...loaded].join());
     assert.ok(bytes > 50_000 && bytes <= 90_000, `${bytes} bytes of scripts`);
+  });
+  test('has a worker that is one script', async () => {
+    assert.doesNotMatch(await readFile(packaged('worker-web.js'), 'utf8'), /^import /m);
   });
   test('differs from the sources in comments only', async () => {
     const {default: ts} = await import(
