@@ -84,10 +84,11 @@ export class Batches {
 
   /* ---- who takes part ---- */
   /** Resolves when the conversation's answer has taken part in a batch; rejects if that failed, or
-   * with error after leave(conversation, error). stepped() is called during the batch. */
-  step(conversation, stepped) {
+   * with error after leave(conversation, error). stepped() is called during the batch. more: how
+   * many pieces its answer may have; 0: it takes them itself. */
+  step(conversation, stepped, more) {
     return new Promise((resolve, reject) => {
-      this.#entries.set(conversation, {conversation, stepped, resolve, reject});
+      this.#entries.set(conversation, {conversation, stepped, more, resolve, reject});
       this.#run();
     });
   }
@@ -186,20 +187,32 @@ export class Batches {
       if (result !== PENDING || this.gpu || performance.now() - this.#breathed >= YIELD_MS) return result;
     }
   }
+  /* The same, and batches after it: the native engine takes the pieces. */
+  #several(at, list, most) {
+    const {memory: {x}, context} = this.#of, result = x.pieces(context, at, list.length, most);
+    const taken = x.taken();
+    for (let i = 0; i < taken.length;) {
+      const [which, token, end, events] = taken.slice(i, i += 4);
+      list[which].add(token, end, taken.slice(i, i += 4 * events));
+    }
+    return result;
+  }
   /* One batch. If all its answers have left, so has the engine's. */
   async #step() {
     const {memory, transport, context} = this.#of;
     if (this.#batch.size) this.#stillWorks();
     while (this.#batch.size) {
-      const answers = Uint32Array.from(this.#batch, ({conversation}) => conversation.answer);
-      const missing = transport.expecting();
-      const result = memory.with(answers, at => this.#steps(at, answers.length));
+      const list = [...this.#batch].map(({conversation}) => conversation);
+      const answers = Uint32Array.from(list, ({answer}) => answer), missing = transport.expecting();
+      const most = memory.x.pieces ? Math.min(...[...this.#batch].map(({more}) => more)) : 0;
+      const result = memory.with(answers, at =>
+        (most ? this.#several(at, list, most) : this.#steps(at, list.length)));
       const status = result & 255;
       this.look();
       if (status === E_FULL && await this.evict()) return;
       if (status !== PENDING) {
         memory.check(status, context);
-        for (const {conversation} of this.#batch) conversation.take();  // before the next batch's logits
+        if (!most) for (const conversation of list) conversation.take();    // before the next batch's logits
         for (const {conversation, resolve} of this.#batch) {
           this.#entries.delete(conversation);
           resolve();

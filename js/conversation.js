@@ -188,8 +188,8 @@ export class Conversation {
   }
 
   /* Takes part in batches until a piece is there; while the prompt is computed, progress() is
-   * called. */
-  async #step(progress) {
+   * called. room: how many pieces there may be. */
+  async #step(progress, room) {
     const number = name => this.#memory.number(this.handle, name);
     const total = number('prompt'), layers = this.#layers;
     let done = number('done'), told = -Infinity;
@@ -201,45 +201,70 @@ export class Conversation {
       const isPrompt = done < total;
       await this.#batches.step(this, isPrompt ? () => {
         if (performance.now() - told >= TELL_MS) tell(number('layer'));
-      } : undefined);
+      } : undefined, isPrompt || this.#reported.logprobs ? 0 : room).catch(error => this.#fail(error));
       done = number('done');
-      if (isPrompt) tell(done === total ? layers : 0);          // the next batch begins
+      if (isPrompt && !this.#failed) tell(done === total ? layers : 0);       // the next batch begins
     }
   }
+  /* Of an answer that has already failed, nothing changes. */
+  #fail(error) { this.#failed ??= {error}; }
   /** After a batch: the pieces that it has, whose logits the next batch overwrites. */
   take() {
     try {
       while (this.#next() !== PENDING) {
-        const id = this.#memory.number(this.answer, 'token');
-        const end = ENDS[this.#memory.number(this.answer, 'end')];
-        const {calls, logprobs, listed} = this.#reported;
-        const piece = {id: end ? undefined : id, ...this.#parts(calls, listed),
-          ...(logprobs && !end && {logprobs: this.#logprobs()})};
-        this.#reported.calls += piece.calls.length;
-        this.#pieces.push({piece, end});
-        if (end) return;
+        const end = this.#memory.number(this.answer, 'end');
+        if (this.#add(this.#memory.number(this.answer, 'token'), end, this.#events())) return;
       }
     } catch (error) {
-      this.#failed = {error};
+      this.#fail(error);
     }
   }
-  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. listed:
-   * also all parts in their order. */
-  #parts(whole, listed) {
-    const parts = {text: '', reasoning: '', calls: []}, order = [];
-    const memory = this.#memory, text = () => memory.textOf(this.answer, 'event');
-    for (let type; (type = this.#x.qsf_flat_answer_event(this.answer));) {
-      const part = {type: PARTS[type]};
-      if (type === EVENT.TEXT || type === EVENT.REASONING) parts[part.type] += part.text = text();
-      else part.index = memory.number(this.answer, 'call');
-      if (type === EVENT.CALL)
-        Object.assign(part, {id: memory.textOf(this.answer, 'eventId'), name: text()});
-      if (type === EVENT.ARGUMENTS) part.text = text();
-      if (type === EVENT.CALL_END)
+  /** The same of a piece that the engine has taken: end may be minus a status; events: see
+   * #parts(). */
+  add(token, end, events) {
+    try {
+      if (end < 0) this.#memory.check(-end, this.answer);
+      this.#add(token, end, events);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+  /* Whether it is the last one. */
+  #add(token, status, events) {
+    const end = ENDS[status], {calls, logprobs} = this.#reported, piece = this.#parts(calls, events);
+    if (!end) piece.id = token;
+    if (logprobs && !end) piece.logprobs = this.#logprobs();
+    this.#reported.calls += piece.calls?.length ?? 0;
+    this.#pieces.push({piece, end});
+    return Boolean(end);
+  }
+  /* The last piece's events. */
+  #events() {
+    const memory = this.#memory, answer = this.answer, events = [];
+    for (let type; (type = this.#x.qsf_flat_answer_event(answer));)
+      events.push(type, memory.textOf(answer, 'event'), memory.number(answer, 'call'),
+        type === EVENT.CALL ? memory.textOf(answer, 'eventId') : '');
+    return events;
+  }
+  /* The last piece's parts, of which only those that are there; its calls are those it completed,
+   * after the first `whole` ones. events: of each its type, text, call and id. */
+  #parts(whole, events) {
+    const parts = {text: ''}, order = [];
+    for (let i = 0; i < events.length; i += 4) {
+      const [type, text, index, id] = events.slice(i, i + 4), part = {type: PARTS[type]};
+      if (type === EVENT.TEXT || type === EVENT.REASONING)
+        parts[part.type] = (parts[part.type] ?? '') + (part.text = text);
+      else part.index = index;
+      if (type === EVENT.CALL) Object.assign(part, {id, name: text});
+      if (type === EVENT.ARGUMENTS) part.text = text;
+      if (type === EVENT.CALL_END) {
+        parts.calls ??= [];
         parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
+      }
       order.push(part);
     }
-    return listed ? {...parts, parts: order} : parts;
+    if (this.#reported.listed) parts.parts = order;
+    return parts;
   }
   #message() {
     const message = this.#memory.textOf(this.answer, 'message');
@@ -281,14 +306,14 @@ export class Conversation {
   }
 
   /**
-   * Yields {id, text, reasoning, calls}, with options.logprobs also logprobs, until a token or a
-   * stop string ends the answer; returns why, and with options.apart, which splits answers, the
-   * answer as a message.
+   * Yields lists of pieces {id, text, reasoning, calls}, with options.logprobs also logprobs, until
+   * a token or a stop string ends the answer; returns why, and with options.apart, which splits
+   * answers, the answer as a message. room(): how many pieces the next list may have.
    */
-  async * generate(asked, options, signal, progress) {
+  async * generate(asked, options, signal, progress, room) {
     const {logprobs, apart, listed} = options, calls = [], batches = this.#batches;
     const began = performance.now(), number = name => this.#memory.number(this.handle, name);
-    let all = '', started, read;
+    let all = '', read;
     this.#pieces = [];
     this.#failed = undefined;
     this.#reported = {calls: 0, logprobs, listed};
@@ -308,17 +333,20 @@ export class Conversation {
         this.#memory.check(status, this.answer);
       });
       for (;;) {
-        await this.#step(progress);
+        await this.#step(progress, read === undefined ? 1 : room());
         if (!this.#pieces.length) throw this.#failed.error;
-        const {piece, end} = this.#pieces.shift(), now = performance.now();
+        const now = performance.now(), list = this.#pieces.splice(0), [{piece: first}] = list;
         if (read === undefined) {
           read = now;
-          started = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
+          first.began = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
         }
-        calls.push(...piece.calls);
-        all += piece.text;
-        yield {...piece, began: started, ...(end && {answerMs: now - read})};
-        started = undefined;
+        for (const {piece} of list) {
+          if (piece.calls) calls.push(...piece.calls);
+          all += piece.text;
+        }
+        const {piece: last, end} = list.at(-1);
+        if (end) last.answerMs = now - read;
+        yield list.map(({piece}) => piece);
         if (end) return apart ? {end, ...this.#whole(all, calls)}
           : {end, text: all};
         await batches.pause();

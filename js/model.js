@@ -9,8 +9,8 @@ import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, chec
 import {withRemedies} from './remedies.js';
 
 const LEAVE_MS = 2000;
-/* parts of an answer for one message to the worker, which may be 8 ahead: serve.js */
-const ACKNOWLEDGED = 4;
+/* parts of an answer for one message to the worker, which may be 32 ahead: serve.js */
+const ACKNOWLEDGED = 8;
 
 /* Messages of a worker, matched to the calls that wait for them. */
 class Port {
@@ -259,7 +259,10 @@ export class Model {
       inbox.fail(error);
       inbox.end();
     };
-    const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
+    const turn = this.#port.turn(m => {
+      if ('failure' in m) inbox.fail(m.failure);
+      else for (const part of m.pieces ?? [m]) inbox.put(part);
+    });
     inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // ignored after the end of the turn
     let entered;
     this.#answers.add(inbox);

@@ -4,9 +4,9 @@
  * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn}, {op: 'abort',
  * turn} and {op: 'part', conversation}, which are not answered. conversation, a number, is
  * one of those that model.conversation() made; without it a call is the model's own. Out besides:
- * {turn, id, text, ...}, the parts of an answer; {turn, waits: true}, which {op: 'results', turn,
- * results} answers; {turn, done}, {turn, error}, {progress}, {warning}, {ending: ms until {ended}
- * comes, at most}, {ended}, {dead: error} when nothing more can be done. */
+ * {turn, pieces: [{id, text, ...}]}, parts of an answer; {turn, waits: true}, which {op: 'results',
+ * turn, results} answers; {turn, done}, {turn, error}, {progress}, {warning}, {ending: ms until
+ * {ended} comes, at most}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {ported} from './fetching.js';
@@ -25,7 +25,7 @@ function continued(begun, said) {
 }
 
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
-const AHEAD = 8;
+const AHEAD = 32;
 /* how long the end may take, with a GPU and without one */
 const GPU_MS = CLOSING_MS + 2000, END_MS = 2000;
 /* codes of the user's errors: a wrong module in the option gpu */
@@ -333,13 +333,13 @@ export function serve(host) {
   async function speak({options, ...what}, answer, post) {
     const {stop} = answer;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = answer.conversation.generate(what, options, stop, told);
+    const tokens = answer.conversation.generate(what, options, stop, told, () => answer.wanted);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
         if (done) return value;
-        post(value);
-        for (answer.wanted--; answer.wanted <= 0 && !stop.aborted;)
+        post({pieces: value});
+        for (answer.wanted -= value.length; answer.wanted <= 0 && !stop.aborted;)
           await Promise.race([new Promise(resolve => { answer.wake = resolve; }), stop.promise]);
         if (stop.aborted) throw stop.error;
       }

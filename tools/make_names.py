@@ -158,6 +158,7 @@ def addresses():
 STEPS = ("qsf_flat_step", "qsf_flat_embedding_step", "qsf_flat_refine")
 OWN_CALLS = {
     "qsf_flat_free": ("NODE_HANDLE", "node_free(e, v[0].u)"),
+    "pieces": ("NODE_HANDLE, NODE_AT(4, 2), NODE_SIZE, NODE_U32", "node_pieces(e, v)"),
     "session_save": ("NODE_HANDLE", "node_session_save(e, v[0].u)"),
     "session_load": ("NODE_HANDLE, NODE_SIZE", "node_session_load(e, v[0].u, (double)v[1].n)"),
     "adapter_load": ("NODE_HANDLE, NODE_TEXT, NODE_SIZE",

@@ -53,6 +53,8 @@ static size_t handle_find(const node_engine *e, uint32_t handle)
     return i;                   /* one past it; 0: not this engine's */
 }
 
+bool node_has(const node_engine *e, uint32_t handle) { return handle_find(e, handle) != 0; }
+
 static uint32_t handle_keep(node_engine *e, uint32_t handle)
 {
     if (!handle) return 0;
@@ -198,8 +200,7 @@ static napi_value call(napi_env env, napi_callback_info info)
     return result;              /* nothing, if a function that was called has thrown */
 }
 
-/* ---- what is allowed during a call, too: memory ---- */
-
+/* The engine of a function that is not in node_calls. */
 static node_engine *engine_of(napi_env env, napi_callback_info info, size_t n, napi_value *given)
 {
     void *data;
@@ -210,6 +211,15 @@ static node_engine *engine_of(napi_env env, napi_callback_info info, size_t n, n
     refuse(env, "memory", "the engine has ended");
     return NULL;
 }
+
+static napi_value js_taken(napi_env env, napi_callback_info info)
+{
+    node_engine *e = engine_of(env, info, 0, NULL);
+    if (e && e->is_busy) return refuse(env, "taken", "the engine is in another call");
+    return e ? node_pieces_taken(e) : NULL;
+}
+
+/* ---- what is allowed during a call, too: memory ---- */
 
 static napi_value js_alloc(napi_env env, napi_callback_info info)
 {
@@ -289,6 +299,8 @@ static void engine_end(node_engine *e)
     while (e->n_handles) node_free(e, e->handles[e->n_handles - 1]);
     free(e->handles);
     e->handles = NULL;
+    free(e->pieces.bytes);
+    e->pieces = (node_list){ 0 };
     node_blocks_free(e);
 }
 
@@ -320,7 +332,7 @@ static napi_value js_model(napi_env env, napi_callback_info info)
 
 static const struct { const char *name; napi_callback run; } own_functions[] = {
     { "alloc", js_alloc }, { "free", js_free }, { "put", js_put }, { "get", js_get }, { "store", js_store },
-    { "model", js_model }, { "end", js_end },
+    { "model", js_model }, { "taken", js_taken }, { "end", js_end },
 };
 enum { OWN_FUNCTIONS = sizeof own_functions / sizeof *own_functions };
 

@@ -209,6 +209,10 @@ static double call_embedding_values(node_engine *e, const node_value *v)
     (void)e;
     return qsf_flat_embedding_values(v[0].u, v[1].p, v[2].n);
 }
+static double call_pieces(node_engine *e, const node_value *v)
+{
+    return node_pieces(e, v);
+}
 static double call_session_save(node_engine *e, const node_value *v)
 {
     return node_session_save(e, v[0].u);
@@ -346,6 +350,9 @@ const node_call node_calls[] = {
     { "qsf_flat_embedding_values",
       { NODE_HANDLE, NODE_AT(4, 2), NODE_SIZE },
       3, false, call_embedding_values },
+    { "pieces",
+      { NODE_HANDLE, NODE_AT(4, 2), NODE_SIZE, NODE_U32 },
+      4, false, call_pieces },
     { "session_save",
       { NODE_HANDLE },
       1, false, call_session_save },

@@ -26,6 +26,9 @@ typedef struct node_block {
     bool      is_own;           /* JavaScript allocated it */
 } node_block;
 
+/* Bytes one after another, written and then read. */
+typedef struct node_list { uint8_t *bytes; size_t len, cap, at; } node_list;
+
 /* What JavaScript does for an engine: js/transport.js has the functions. */
 typedef enum node_import {
     NODE_OPEN, NODE_LENGTH, NODE_READ, NODE_CANCEL, NODE_SAVE, NODE_LOAD, NODE_IMPORTS
@@ -41,6 +44,7 @@ typedef struct node_engine {
     double        next_at;
     uint32_t     *handles;      /* [n_handles], which it made and has not freed */
     size_t        n_handles, cap_handles;
+    node_list     pieces;       /* that JavaScript has not taken */
     qsf_platform  platform;     /* whose files JavaScript reads */
     bool          is_busy;      /* a call is under way, which JavaScript must not interrupt */
     bool          is_over;      /* no call is answered any more */
@@ -92,11 +96,22 @@ int32_t node_session_save(node_engine *e, uint32_t conversation);
 int32_t node_session_load(node_engine *e, uint32_t conversation, double len);
 int32_t node_adapter_load(node_engine *e, uint32_t adapter, const char *name, double len);
 
+/* ---- pieces.c ---- */
+/* As qsf_flat_step, of context, answers and n; after a batch the answers' pieces are kept, and more
+ * batches follow, `most` in all, until some milliseconds are over or JavaScript is needed. */
+int32_t node_pieces(node_engine *e, const node_value *v);
+/* Those that were kept, in an array: of each its answer's place in the list, the token, why the
+ * answer ended or minus a status, the number of its events, and of each event the type, the text,
+ * the call and its id.  NULL: JavaScript has an exception. */
+napi_value node_pieces_taken(node_engine *e);
+
 /* ---- addon.c ---- */
 /* Calls one of the imports with numbers, or with a string; false: it threw, or cannot be called
  * now. */
 bool node_js(node_engine *e, node_import which, const char *text, const double *given, size_t n,
              double *result);
+/* Whether a handle is of this engine. */
+bool node_has(const node_engine *e, uint32_t handle);
 /* Frees a handle of this engine; accepts any number. */
 void node_free(node_engine *e, uint32_t handle);
 /* Repeats a step until it is done, bytes are missing, or some milliseconds are over. */

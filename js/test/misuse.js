@@ -84,7 +84,7 @@ const SHAPES = {status: 'h', find: 'pi', number: 'hii', text: 'hiipn', tokens: '
   conversation_adapt: 'hppn', answer_new: 'hp', answer_bias: 'hii', answer_ban: 'hpn', answer_stop: 'hpn',
   answer_grammar: 'hpipn', answer_begin: 'h', answer_next: 'h', answer_event: 'h', answer_logprobs: 'hppn',
   step: 'hpn', cancel: 'h', embedding_new: 'hp', embedding_begin: 'hppn', embedding_step: 'h',
-  embedding_values: 'hpn', refine: 'h', free: 'h'};
+  embedding_values: 'hpn', refine: 'h', free: 'h', pieces: 'hpni'};
 function shaped(it, letters) {
   const sizes = [];
   return [...letters].map(letter => {

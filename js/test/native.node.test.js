@@ -4,17 +4,20 @@
  * QSF_TEST_NATIVE   a folder in which the package was installed with @qsf/PLATFORM */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {rm} from 'node:fs/promises';
+import {rm, writeFile} from 'node:fs/promises';
+import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
+import {hostile} from './answers.js';
 import {tinyModel} from './tiny.js';
 import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, collect, fileServer, nativeTokens} from './tools.js';
 
 const folder = process.env.QSF_TEST_NATIVE, skip = folder ? false : 'no addon was built';
 const entry = folder && pathToFileURL(join(folder, 'node_modules', 'qsf', 'node.js')).href;
 const {load, estimate, cache} = folder ? await import(entry) : {};
+const PENDING = 1;
 const tiny = tinyModel({context: 2048}), LONG = {temperature: 0, ignoreEnd: true, maxTokens: 24};
 process.env.QSF_CACHE = join(WORK, 'store');
 delete process.env.QSF_BACKEND;
@@ -158,10 +161,63 @@ test('a model that is not disposed of ends with the process', {skip}, () => {
     await model.chat(${JSON.stringify(QUESTION)}, {maxTokens: 4});`], {timeout: 60_000});
 });
 
+const addon = folder && join(folder, 'node_modules', '@qsf', `${process.platform}-${process.arch}`,
+  'qsf.node');
+
+describe('several tokens in a call', {skip}, () => {
+  const MOST = 40, path = join(WORK, 'pieces.gguf');
+  before(() => writeFile(path, tiny));
+
+  /* An answer's tokens, ends and texts, of which a call may take `most`, and how many calls there
+   * were. */
+  function answered(most) {
+    const x = createRequire(import.meta.url)(addon).engine({}), all = [];
+    const bytes = array => {
+      const at = x.alloc(array.byteLength);
+      x.put(at, new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+      return at;
+    };
+    const list = (...words) => bytes(new TextEncoder().encode(`${words.join('\0')}\0\0`));
+    const model = x.model(true);
+    assert.equal(x.qsf_flat_model_open(model, list(path), 0), 0);
+    const context = x.qsf_flat_context_new(model);
+    assert.equal(x.qsf_flat_context_open(context, list('ctx-size', 256, 'threads', 1)), 0);
+    const talk = x.qsf_flat_conversation_new(context, 0);
+    assert.equal(x.qsf_flat_conversation_text(talk, bytes(new TextEncoder().encode('Once')), 4), 0);
+    const answer = x.qsf_flat_answer_new(talk, list('temperature', 0, 'max-tokens', MOST, 'ignore-end',
+      'true'));
+    assert.equal(x.qsf_flat_answer_begin(answer), 0);
+    const one = bytes(Uint32Array.of(answer));
+    let calls = 0;
+    for (let end = 0; !end; calls++) {
+      const status = x.pieces(context, one, 1, most), taken = x.taken();
+      assert.ok(status === 0 || (status === PENDING && !taken.length), `${status}`);
+      assert.deepEqual(x.taken(), []);
+      for (let i = 0; i < taken.length;) {
+        const piece = taken.slice(i, i += 4 + 4 * taken[i + 3]);
+        assert.equal(piece[0], 0);
+        end = piece[2];
+        all.push(piece);
+      }
+    }
+    x.end();
+    return {all, calls};
+  }
+  test('are those of a call for each', () => {
+    const single = answered(1), several = answered(8);
+    assert.equal(single.all.length, MOST + 1);
+    assert.ok(single.calls >= MOST);
+    assert.deepEqual(several.all, single.all);
+    assert.ok(several.calls < MOST, `${several.calls} calls`);
+  });
+  test('have every form, in every order', async () => {
+    const seen = await hostile(() => load(tiny, {threads: 1, backend: 'native'}), 60, 3);
+    assert.ok(seen.answers > 6 && seen.calls && seen.left, JSON.stringify(seen));
+  });
+});
+
 /* The addon itself, called as the package never would. */
 describe('misuse of the addon', {skip}, () => {
-  const machine = `${process.platform}-${process.arch}`;
-  const addon = folder && join(folder, 'node_modules', '@qsf', machine, 'qsf.node');
   const rounds = Number(process.env.QSF_TEST_ROUNDS ?? 2);
   for (let round = 1; round <= rounds; round++)
     test(`round ${round} ends without a crash`, () => {
