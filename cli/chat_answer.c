@@ -27,6 +27,7 @@ int chat_answer(conversation *c)
     answer a = { 0 };
     size_t n;
     interrupt_clear();
+    if (c->s->set->arrival) model_names_quiet(false);
     if (!chat_prompt(c)) return report(&c->s->error);
     (void)qsf_conversation_tokens(c->s->talk, &n);
     int code = chat_reader(c);
@@ -38,8 +39,11 @@ int chat_answer(conversation *c)
     if (a.full)
         fprintf(stderr, "the context is full: /reset starts a new conversation; %s\n", session_longer(c->s));
     answer_cut(c->s, &a);
-    if (a.stopped || interrupted()) fprintf(stderr, "(stopped)\n");
-    interrupt_clear();
+    /* Ctrl-C while weights are missing stops their download, and ends the chat */
+    const bool ends = interrupted() && !a.n_ids && c->s->set->arrival && !hub_arrival_whole(c->s->set->arrival);
+    if (!ends && (a.stopped || interrupted())) fprintf(stderr, "(stopped)\n");
+    if (ends) code = EXIT_IO;
+    else interrupt_clear();
     answer_free(&a);
     return code;
 }

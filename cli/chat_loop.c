@@ -34,6 +34,7 @@ static int chat_lines(conversation *c, int code, bool *stopped)
         size_t len;
         bool block;
         char prompt[96];
+        if (c->s->set->arrival) model_names_quiet(true);
         const line_result r = chat_read(chat_asks_for(c, prompt, sizeof prompt), "", &line, &len, &block);
         if (r == LINE_END) break;
         if (r == LINE_FAILED) return EXIT_IO;

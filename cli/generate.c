@@ -77,7 +77,7 @@ static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer
     qsf_answer_event e = { .size = sizeof e };
     if (!answer_room(a)) return report(&no_memory);
     if (p->token >= 0) a->ids[a->n_ids++] = p->token;
-    if (p->len && s->set->arrival) model_names_quiet();
+    if (p->len && s->set->arrival) model_names_quiet(true);
     if (view && p->len) answer_view_bytes(view, p->text, p->len);
     while (!qsf_conversation_event(s->talk, &e)) {
         message_take(&a->said, &e);
@@ -170,7 +170,8 @@ static void prompt_progress_begin(prompt_progress *p, run_session *s, size_t n_d
 {
     qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
-    *p = (prompt_progress){ .on = terminal_moves(stderr), .begun_ns = clock_ns(), .first = n_done, .n = n,
+    const bool arrives = s->set->arrival && !hub_arrival_whole(s->set->arrival);     /* has a line there */
+    *p = (prompt_progress){ .on = terminal_moves(stderr) && !arrives, .begun_ns = clock_ns(), .first = n_done, .n = n,
                             .n_layers = info.n_layers,
                             .n_batch = s->set->common.context.n_batch };
 }

@@ -76,10 +76,12 @@ static void progress_note(void *user, const char *line)
     fprintf(stderr, "%s%s\n", terminal_moves(stderr) ? "\r\033[K" : "", line);
 }
 
+static atomic_bool progress_quiet;
+
 static bool progress_stopped(void *user)
 {
     (void)user;
-    return interrupted();
+    return interrupted() && !atomic_load(&progress_quiet);
 }
 
 static void progress_time(char *out, size_t cap, double seconds)
@@ -98,11 +100,9 @@ static void progress_begin(progress_line *l, const hub_progress *p)
     fprintf(stderr, "downloading %s (%.1f MB%s)%s\n", p->name, (double)p->total / 1e6, of, from);
 }
 
-static atomic_bool progress_quiet;
-
-void model_names_quiet(void)
+void model_names_quiet(bool quiet)
 {
-    if (!atomic_exchange(&progress_quiet, true) && terminal_moves(stderr)) fputs("\r\033[K", stderr);
+    if (!atomic_exchange(&progress_quiet, quiet) && quiet && terminal_moves(stderr)) fputs("\r\033[K", stderr);
 }
 
 static void progress_show(void *user, const hub_progress *p)

@@ -23,8 +23,9 @@ int model_names_add(const model_settings *m, option_list *to);
  * errors are reported. */
 int model_names_find(const model_settings *m, const char **model, uint64_t budget);
 int model_names_find_all(const model_settings *m, option_list *models, uint64_t budget);
-/* The terminal shows no more of downloads: an answer begins. */
-void model_names_quiet(void);
+/* Whether the terminal shows nothing of a download and Ctrl-C does not stop it: an answer is shown,
+ * or a line is typed. */
+void model_names_quiet(bool quiet);
 /* Whether the text is OWNER/REPO..., with or without "hf:"; not a URL. */
 bool model_names_valid(const char *text);
 /* The memory that a model needs with a context of the usual size; 0: its description cannot be

@@ -257,13 +257,13 @@ static int check_settings(run_settings *set, const option_list *rest)
     return EXIT_USAGE;
 }
 
-/* Whether the model may be used while it is downloaded: for one answer, by one reader. */
+/* Whether the model may be used while it is downloaded: by one reader. */
 static bool run_arrives(const run_settings *set)
 {
     const bool others = set->render || set->accept || set->tokenize || set->detokenize || set->draft_model
-        || set->common.draft_mtp || set->bench || set->session || set->prompt_cache
+        || set->common.draft_mtp || set->bench || set->perplexity || set->session || set->prompt_cache
         || strcmp(set->common.io, "auto");
-    return hub_is_name(set->model) && !others && !set->interactive && (set->prompt || set->file || set->ids);
+    return hub_is_name(set->model) && !others;
 }
 
 /* The model's path in place of its name.  An exit code; errors are reported. */
@@ -284,6 +284,7 @@ static int run_arrived(run_settings *set)
 {
     qsf_error err;
     const int code = run_mode(set);
+    model_names_quiet(false);
     const bool failed = hub_arrival_end(set->arrival, code && code != EXIT_MODEL, &err) != QSF_OK;
     const bool stopped = failed && err.status == QSF_E_CANCELLED;
     return !failed || (stopped && code && !interrupted()) ? code : report(&err);

@@ -200,6 +200,8 @@ static qsf_status arrival_length(void *user, qsf_file *file, uint64_t *out)
 const char *hub_arrival_path(const hub_arrival *a) { return a->grows ? a->path : a->found; }
 const qsf_platform *hub_arrival_platform(const hub_arrival *a) { return a->grows ? &a->platform : a->native; }
 
+bool hub_arrival_whole(const hub_arrival *a) { return atomic_load(&a->state) == ARRIVAL_OVER && !a->st; }
+
 /* The native platform has no user, so that its other functions may get ours. */
 static bool arrival_platform(hub_arrival *a)
 {

@@ -7,6 +7,7 @@
  * that it redirects to expires. */
 #include "blob.h"
 
+#include "pieces.h"
 #include "store.h"
 #include "sha256.h"
 
@@ -128,6 +129,18 @@ static bool check_answer(download *d, const hub_answer *a)
     return true;
 }
 
+/* Adds the bytes that follow. */
+static bool add_bytes(void *user, const void *bytes, size_t n)
+{
+    download *d = user;
+    if (!store_write(d->file, d->done, bytes, n, d->why)) return blob_unwritten(d);
+    sha256_add(&d->sum, bytes, n);
+    d->done += n;
+    d->tries->n = 0;
+    blob_tell(d, HUB_RUNS);
+    return true;
+}
+
 static bool take_bytes(void *user, const hub_answer *a, const void *bytes, size_t n)
 {
     download *d = user;
@@ -139,13 +152,7 @@ static bool take_bytes(void *user, const hub_answer *a, const void *bytes, size_
     if (d->size >= 0 && n > (uint64_t)d->size - d->done)
         return qsf_fail(&d->error, QSF_E_CORRUPT, "%s: more came than its %lld bytes", d->b->name,
                         (long long)d->size), false;
-    if (!n) return true;
-    if (!store_write(d->file, d->done, bytes, n, d->why)) return blob_unwritten(d);
-    sha256_add(&d->sum, bytes, n);
-    d->done += n;
-    d->tries->n = 0;
-    blob_tell(d, HUB_RUNS);
-    return true;
+    return !n || add_bytes(d, bytes, n);
 }
 
 /* Adds what an earlier run has left to the sum. */
@@ -175,14 +182,28 @@ static qsf_status check_sum(download *d, const char *incomplete, qsf_error *err)
                     "was kept: try again, or another mirror", d->b->name, sum, d->b->sha256);
 }
 
+/* By several connections, as far as they get.  *several: they may be tried again. */
+static qsf_status blob_pieces(download *d, bool *several, qsf_error *err)
+{
+    const hub_pieces_file f = { d->b, (uint64_t)d->size, d->done, add_bytes, d };
+    const hub_pieces_end end = hub_pieces_get(d->o, d->h, &f);
+    if (end == HUB_PIECES_STOPPED) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+    if (end == HUB_PIECES_REFUSED) return *err = d->error, err->status;
+    *several = end != HUB_PIECES_ONE;
+    return QSF_OK;
+}
+
 static qsf_status blob_run(download *d, qsf_error *err)
 {
     hub_answer a;
-    bool again;
+    bool again, several = hub_pieces_wanted(d->o, d->size), now = several;
     for (;;) {
+        qsf_status st = now ? blob_pieces(d, &several, err) : QSF_OK;
+        if (st) return st;
         if (d->size >= 0 && d->done == (uint64_t)d->size) return QSF_OK;
-        d->checked = false;
-        qsf_status st = hub_http_get(d->h, d->b->url, d->done, take_bytes, d, &a, &again, err);
+        d->checked = now = false;
+        const uint64_t until = several ? hub_pieces_until((uint64_t)d->size, d->done) : 0;
+        st = hub_http_get_part(d->h, d->b->url, d->done, until, take_bytes, d, &a, &again, err);
         if (d->error.status) {
             *err = d->error;
             return err->status;
@@ -190,6 +211,7 @@ static qsf_status blob_run(download *d, qsf_error *err)
         if (!st && (a.status == 200 || a.status == 206)) {
             if (!d->checked && !check_answer(d, &a)) return *err = d->error, err->status;
             if (d->size < 0 || d->done == (uint64_t)d->size) return QSF_OK;
+            if ((now = until && d->done == until)) continue;
             st = qsf_fail(err, QSF_E_IO, "%s: the connection ended at %llu of %lld bytes; what came is kept, "
                           "and the next try resumes it", d->b->name, (unsigned long long)d->done,
                           (long long)d->size);
@@ -236,6 +258,7 @@ static qsf_status blob_fetch(const hub_options *o, hub_http *h, const hub_blob *
     blob_tell(&d, HUB_ENDS);
     if (!store_close(d.file, !st, d.why) && !st)
         st = (blob_unwritten(&d), *err = d.error, err->status);
+    if (!st) hub_pieces_forget(b);
     if (!st) st = check_sum(&d, incomplete, err);
     if (!st && !store_rename(incomplete, b->path, d.why))
         st = (blob_unwritten(&d), *err = d.error, err->status);

@@ -194,6 +194,7 @@ static folder_worker *folder_worker_new(folder *f)
     w->o.note = folder_note;
     w->o.stopped = folder_stopped;
     w->o.user = w;
+    w->o.connections = f->n < FOLDER_CONNECTIONS ? FOLDER_CONNECTIONS / (unsigned)f->n : 1;
     w->s = f->s;
     w->s.o = &w->o;
     w->s.http = NULL;

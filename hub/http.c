@@ -19,6 +19,7 @@ struct hub_http {
     void      *easy;
     char       why[CURL_ERROR_BYTES];
     char       url[URL_CAP], location[URL_CAP];      /* of this request, and of its redirection */
+    uint64_t   from, end;       /* bytes of the next request; end 0: all that follow */
     hub_answer *answer;
     hub_sink   sink;
     void      *sink_user;
@@ -142,6 +143,15 @@ qsf_status hub_http_new(const hub_http_options *o, hub_http **out, qsf_error *er
     return QSF_OK;
 }
 
+qsf_status hub_http_like(const hub_http *h, bool (*stopped)(void *user), void *user, hub_http **out,
+                         qsf_error *err)
+{
+    const hub_http_options o = { h->o.base, h->o.token, stopped, user };
+    return hub_http_new(&o, out, err);
+}
+
+const char *hub_http_at(const hub_http *h) { return h->url; }
+
 void hub_http_free(hub_http *h)
 {
     if (!h) return;
@@ -157,14 +167,16 @@ static bool headers_add(const hub_http *h, curl_slist_abi **list, const char *te
 }
 
 /* The headers of the next request; NULL: out of memory. */
-static curl_slist_abi *headers_of(const hub_http *h, uint64_t from)
+static curl_slist_abi *headers_of(const hub_http *h)
 {
     curl_slist_abi *list = NULL;
     char line[4200], agent[64];
     snprintf(agent, sizeof agent, "User-Agent: qsf/%s", qsf_version());
     bool whole = headers_add(h, &list, "Accept-Encoding: identity") && headers_add(h, &list, agent);
-    if (whole && from) {
-        snprintf(line, sizeof line, "Range: bytes=%llu-", (unsigned long long)from);
+    if (whole && (h->from || h->end)) {
+        char last[24] = "";
+        if (h->end) snprintf(last, sizeof last, "%llu", (unsigned long long)h->end - 1);
+        snprintf(line, sizeof line, "Range: bytes=%llu-%s", (unsigned long long)h->from, last);
         whole = headers_add(h, &list, line);
     }
     if (whole && h->o.token && hub_same_origin(h->url, h->o.base)) {
@@ -195,9 +207,9 @@ static qsf_status http_fault(const hub_http *h, int code, bool *again, qsf_error
     return qsf_fail(err, QSF_E_IO, "%s: %s", place, why);
 }
 
-static qsf_status request_once(hub_http *h, uint64_t from, bool *again, qsf_error *err)
+static qsf_status request_once(hub_http *h, bool *again, qsf_error *err)
 {
-    curl_slist_abi *headers = headers_of(h, from);
+    curl_slist_abi *headers = headers_of(h);
     if (!headers) return qsf_fail(err, QSF_E_MEMORY, "out of memory for a request");
     *h->location = 0;
     h->answer->status = 0;
@@ -233,9 +245,17 @@ static void reason_take(hub_http *h)
 qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink sink, void *user, hub_answer *a,
                         bool *again, qsf_error *err)
 {
+    return hub_http_get_part(h, url, from, 0, sink, user, a, again, err);
+}
+
+qsf_status hub_http_get_part(hub_http *h, const char *url, uint64_t from, uint64_t end, hub_sink sink,
+                             void *user, hub_answer *a, bool *again, qsf_error *err)
+{
     char place[256];
     hub_answer_begin(a);
     *again = false;
+    h->from = from;
+    h->end = end;
     h->answer = a;
     h->sink = sink;
     h->sink_user = user;
@@ -246,7 +266,7 @@ qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink si
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: the address is too long", place);
     for (int n = 0; ; n++) {
         char next[URL_CAP];
-        const qsf_status st = request_once(h, from, again, err);
+        const qsf_status st = request_once(h, again, err);
         if (st) return st;
         if (!redirects(a->status) || !*h->location) break;
         if (n == MOST_REDIRECTIONS)

@@ -20,6 +20,9 @@ typedef struct hub_http_options {
 
 /* *out keeps what the options point to.  QSF_E_UNSUPPORTED: no libcurl */
 qsf_status hub_http_new(const hub_http_options *o, hub_http **out, qsf_error *err);
+/* Another one, for another thread, to the same hub with the same token. */
+qsf_status hub_http_like(const hub_http *h, bool (*stopped)(void *user), void *user, hub_http **out,
+                         qsf_error *err);
 void       hub_http_free(hub_http *h);               /* takes NULL */
 
 /* One request, and those that it is redirected to.  from: the first byte that is wanted; sink NULL:
@@ -30,6 +33,11 @@ void       hub_http_free(hub_http *h);               /* takes NULL */
  * QSF_E_CANCELLED the caller stopped it, or the sink had enough */
 qsf_status hub_http_get(hub_http *h, const char *url, uint64_t from, hub_sink sink, void *user,
                         hub_answer *a, bool *again, qsf_error *err);
+/* The same for the bytes from..end - 1; end 0: all that follow. */
+qsf_status hub_http_get_part(hub_http *h, const char *url, uint64_t from, uint64_t end, hub_sink sink,
+                             void *user, hub_answer *a, bool *again, qsf_error *err);
+/* The address that answered last, after redirections. */
+const char *hub_http_at(const hub_http *h);
 /* Waits, but not longer than until the caller stops it: false. */
 bool       hub_http_wait(hub_http *h, double seconds);
 

@@ -36,6 +36,7 @@ qsf_status hub_arrive(const hub_options *o, const char *name, hub_arrival **out,
 
 const char *hub_arrival_path(const hub_arrival *a) { return (void)a, NULL; }
 const qsf_platform *hub_arrival_platform(const hub_arrival *a) { return (void)a, NULL; }
+bool hub_arrival_whole(const hub_arrival *a) { return (void)a, true; }
 qsf_status hub_arrival_end(hub_arrival *a, bool stop, qsf_error *err)
 {
     (void)a, (void)stop, (void)err;

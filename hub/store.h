@@ -48,7 +48,7 @@ void      store_unlock(store_lock *l);                  /* takes NULL */
 typedef struct store_file store_file;
 /* Opens or makes it; *len: what it has. */
 store_file *store_open(const char *path, uint64_t *len, char why[STORE_WHY]);
-/* The same file once more, for reading; it may be renamed meanwhile.  NULL: not on this system. */
+/* The same file once more, for reading; it may be renamed meanwhile.  NULL: it cannot be opened. */
 store_file *store_open_again(const char *path);
 size_t     store_read(store_file *f, uint64_t at, void *out, size_t n);       /* less: an error */
 bool       store_cut(store_file *f, uint64_t len, char why[STORE_WHY]);

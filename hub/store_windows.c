@@ -224,8 +224,17 @@ static OVERLAPPED store_at(uint64_t at)
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
 }
 
-/* An open file cannot be renamed. */
-store_file *store_open_again(const char *path) { return (void)path, NULL; }
+/* A file that shares its deletion can be renamed while it is open. */
+store_file *store_open_again(const char *path)
+{
+    wchar_t wide[WIDE];
+    store_file *f = malloc(sizeof *f);
+    const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    if (f) f->h = CreateFileW(store_wide(path, wide), GENERIC_READ, shared, NULL, OPEN_EXISTING, 0, NULL);
+    if (f && f->h != INVALID_HANDLE_VALUE) return f;
+    free(f);
+    return NULL;
+}
 
 size_t store_read(store_file *f, uint64_t at, void *out, size_t n)
 {

@@ -46,10 +46,13 @@ class Arrives(Case):
         request.close_connection = True
         return True
 
-    def start(self, hub, *args):
-        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "--raw", "-n", "4", "--temperature", "0", "-t", "1",
-                              "-p", "Hi there", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def start(self, hub, *args, asks=("--raw", "-p", "Hi there")):
+        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "-n", "4", "--temperature", "0", "-t", "1", *asks, *args],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env=self.env(hub), bufsize=0)
+        for pipe in (r.stdin, r.stdout, r.stderr):
+            self.addCleanup(pipe.close)
+        self.addCleanup(r.wait)
         self.addCleanup(r.kill)
         self.addCleanup(self.rest.set)
         self.addCleanup(self.weights.set)
@@ -62,12 +65,47 @@ class Arrives(Case):
             self.assertTrue(byte, said)
             said += byte
 
-    def answer(self):
-        return subprocess.run([QSF_RUN, MODEL, "--raw", "-n", "4", "--temperature", "0", "-t", "1",
-                               "-p", "Hi there"], capture_output=True, check=True).stdout
+    def answer(self, *asks, said=b""):
+        return subprocess.run([QSF_RUN, MODEL, "-n", "4", "--temperature", "0", "-t", "1", *asks], input=said,
+                              capture_output=True, check=True).stdout
+
+    def test_an_answer_with_a_template_needs_no_more(self):
+        asks = ("--chat-template", "chatml", "-p", "Hi there")
+        self.weights.set()
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, asks=asks)
+            self.until(r.stdout, self.answer(*asks).rstrip())
+            self.rest.set()
+            self.assertEqual(r.wait(), 0)
+
+    def test_a_chat_begins_with_the_description_and_waits_for_the_rest_at_its_end(self):
+        asks, lines = ("-i", "--chat-template", "chatml", "-v"), b"Hi there\nAnd you?\n"
+        answer = self.answer(*asks, said=lines)
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, asks=asks)
+            self.until(r.stderr, b"KV cache")
+            self.weights.set()
+            r.stdin.write(lines)
+            self.until(r.stdout, answer.rstrip())
+            self.assertFalse(self.snapshot("owner/a", "a-Q4_0.gguf").exists())
+            r.stdin.close()
+            self.rest.set()
+            self.assertEqual(r.wait(), 0, r.stderr.read())
+            self.assertEqual(self.snapshot("owner/a", "a-Q4_0.gguf").read_bytes(), DATA)
+
+    def test_an_interruption_of_a_chat_that_waits_for_weights_keeps_what_came(self):
+        with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
+            r = self.start(hub, asks=("-i", "--chat-template", "chatml", "-v"))
+            self.until(r.stderr, b"KV cache")
+            r.stdin.write(b"Hi there\n")
+            self.until(r.stderr, b"cached\n")           # of the message's tokens: they are computed
+            r.send_signal(signal.SIGINT)
+            self.assertEqual((r.stdout.read().strip(), r.wait()), (b"", 130))
+        part, = self.hub.glob("*/blobs/*.incomplete")
+        self.assertGreaterEqual(part.stat().st_size, FIRST)
 
     def test_an_answer_needs_the_weights_and_no_more(self):
-        answer = self.answer()
+        answer = self.answer("--raw", "-p", "Hi there")
         with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
             r = self.start(hub, "-v")
             self.until(r.stderr, b"KV cache")           # a context is there, without its weights
@@ -85,7 +123,7 @@ class Arrives(Case):
         self.sent = DATA[:-1] + b"?"
         with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:
             r = self.start(hub)
-            self.until(r.stdout, self.answer().rstrip())
+            self.until(r.stdout, self.answer("--raw", "-p", "Hi there").rstrip())
             self.rest.set()
             self.assertIn(b"SHA-256", r.communicate()[1])
             self.assertEqual(r.returncode, 3)

@@ -80,11 +80,11 @@ class Files(Handler):
         found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "")
         if not found or not hub.ranges:
             return self.answer(200, data, {"ETag": '"files"'})
-        first = int(found[1])
+        first, last = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
         if first >= len(data):
             return self.answer(416, b"", {"Content-Range": f"bytes */{len(data)}"})
-        return self.answer(206, data[first:], {"ETag": '"files"',
-                           "Content-Range": f"bytes {first}-{len(data) - 1}/{len(data)}"})
+        return self.answer(206, data[first:last + 1], {"ETag": '"files"',
+                           "Content-Range": f"bytes {first}-{last}/{len(data)}"})
 
 
 class Hub(Handler):

@@ -72,7 +72,8 @@ class Choice(Case):
             repo = f"owner/{taken[2:6]}"
             files = {"a-Q4_K_M.gguf": SMALL + b"4" * rest, "a-Q3_K_S.gguf": SMALL}
             with HubServer({repo: files}) as server:
-                said = self.run_model(server, "-hf", repo, "--ram-budget", budget).stderr.decode()
+                said = self.run_model(server, "-hf", repo, "--ram-budget", budget,
+                                      QSF_HUB_CONNECTIONS="1").stderr.decode()
                 self.assertTrue(self.snapshot(repo, taken).is_file(), said)
                 self.assertEqual(sum(a["method"] == "GET" for a in server.of("files")), 2)
 
