@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_REDIRECTIONS = 20, CONNECT_S = 30, SILENT_S = 30, URL_CAP = 8192 };
+enum { MOST_REDIRECTIONS = 20, CONNECT_S = 30, SILENT_S = 30, URL_CAP = 8192, REFUSAL_BYTES = 1 << 20 };
 
 struct hub_http {
     hub_http_options o;
@@ -25,7 +25,7 @@ struct hub_http {
     void      *sink_user;
     bool       enough;          /* the sink has */
     char       words[200];      /* of a refusal's body */
-    size_t     n_words;
+    size_t     n_words, n_body; /* n_body: bytes of a body that no sink takes */
 };
 
 /* ---- addresses ---- */
@@ -89,6 +89,8 @@ static size_t on_bytes(const char *bytes, size_t one, size_t n, void *user)
         h->enough = true;
         return 0;
     }
+    h->n_body += len;
+    if (h->n_body > REFUSAL_BYTES) return 0;
     const size_t room = sizeof h->words - 1 - h->n_words, take = len < room ? len : room;
     memcpy(h->words + h->n_words, bytes, take);
     h->words[h->n_words += take] = 0;
@@ -198,7 +200,7 @@ static qsf_status http_fault(const hub_http *h, int code, bool *again, qsf_error
         : code == CURL_TIMEOUT ? "no byte came for too long (HF_HUB_DOWNLOAD_TIMEOUT, in seconds)"
         : code == CURL_CERTIFICATE ? "its certificate is not one that this machine trusts"
         : code == CURL_CA_FILE ? "this machine has no certificates to trust: install ca-certificates"
-        : code == CURL_NO_PROTOCOL ? "this libcurl does not have the protocol"
+        : code == CURL_NO_PROTOCOL ? "what came is not HTTP, or this libcurl does not have the protocol"
         : code == CURL_PARTIAL ? "the connection ended early"
         : code == CURL_NOTHING ? "the server closed the connection without an answer"
         : h->f->easy_strerror(code);
@@ -213,6 +215,7 @@ static qsf_status request_once(hub_http *h, bool *again, qsf_error *err)
     if (!headers) return qsf_fail(err, QSF_E_MEMORY, "out of memory for a request");
     *h->location = 0;
     h->answer->status = 0;
+    h->n_body = 0;
     h->f->easy_setopt(h->easy, CURL_URL, h->url);
     h->f->easy_setopt(h->easy, CURL_HTTPHEADER, headers);
     if (h->sink) h->f->easy_setopt(h->easy, CURL_HTTPGET, 1L);
@@ -223,7 +226,7 @@ static qsf_status request_once(hub_http *h, bool *again, qsf_error *err)
     store_pipe_release(held);
     h->f->easy_setopt(h->easy, CURL_HTTPHEADER, NULL);
     h->f->slist_free_all(headers);
-    if (code == CURL_OK) return QSF_OK;
+    if (code == CURL_OK || h->n_body > REFUSAL_BYTES) return QSF_OK;     /* its status says enough */
     if (code == CURL_ABORTED || h->enough) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
     return http_fault(h, code, again, err);
 }

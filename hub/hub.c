@@ -82,7 +82,7 @@ static qsf_status search_choose(hub_search *s, hub_model *out, qsf_error *err)
     if (!hub_models(&s->files, &s->models, &s->n_models)) return hub_search_memory(err);
     if (*s->name.file) return search_file(s, out, err);
     if (!s->n_models)
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s/%s has no GGUF or QSF file among its %zu; look for a "
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s/%s has no GGUF or QSF file (of %zu in all); look for a "
                         "repository with such files, often named ...-GGUF, or convert it (qsf-convert)",
                         s->base, s->where, s->files.n);
     if (*s->name.label) {

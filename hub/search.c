@@ -55,13 +55,18 @@ qsf_status hub_search_memory(qsf_error *err)
 
 /* ---- the hub's list ---- */
 
-typedef struct list_text { char *at; size_t n, cap; } list_text;
+typedef struct list_text {
+    char  *at;
+    size_t n, cap;
+    bool   full;            /* more came than LIST_BYTES */
+} list_text;
 
 static bool list_bytes(void *user, const hub_answer *a, const void *bytes, size_t n)
 {
     list_text *t = user;
     (void)a;
-    if (n > LIST_BYTES - t->n) return false;
+    t->full = n > LIST_BYTES - t->n;
+    if (t->full) return false;
     if (t->n + n + 1 > t->cap) {
         const size_t cap = 2 * (t->n + n + 1);
         char *at = realloc(t->at, cap);
@@ -113,8 +118,10 @@ static qsf_status list_page(hub_search *s, const char *url, list_text *t, hub_an
     for (;;) {
         bool again;
         t->n = 0;
+        t->full = false;
         const qsf_status st = hub_http_get(s->http, url, 0, list_bytes, t, a, &again, err);
         if (!st && a->status == 200) return QSF_OK;
+        if (t->full) return not_a_list(s, err);
         if (hub_again(s->o, s->http, &tries, st, a, again, s->where)) continue;
         return st ? st : hub_refusal(url, a, s->page, s->has_token, err);
     }

@@ -62,8 +62,7 @@ function arguments_() {
       ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
     }});
   } catch (error) {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(2);
+    mistaken(error.message.split('. ')[0]);     // the rest is about positional arguments
   }
 }
 
@@ -98,6 +97,14 @@ function mistaken(text) {
   process.exit(2);
 }
 
+/* Without a reader (head has read enough) or with a full disk, an answer ends as after Ctrl-C. */
+const stop = new AbortController();
+process.stdout.on('error', error => {
+  if (error.code !== 'EPIPE') process.stderr.write(`error: ${error.message}\n`);
+  process.exitCode = 1;
+  stop.abort();
+});
+
 const {values: o, positionals: words} = arguments_(), managing = o.list || o.delete !== undefined;
 const [model] = words, further = managing ? words : words.slice(1);
 if (o.version) {
@@ -113,7 +120,7 @@ if (!o.help && further.length)
 if (!o.help && managing) {
   try {
     await manage(o);
-    process.exit(0);
+    process.exit();
   } catch (error) {
     process.stderr.write(`error: ${error.message}\n`);
     process.exit(1);
@@ -126,7 +133,6 @@ if (o.help || !model || o.prompt === undefined) {
   (o.help ? process.stdout : process.stderr).write(HELP);
   process.exit(o.help ? 0 : 2);
 }
-const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 let m;
 try {
@@ -164,7 +170,7 @@ try {
   await m.dispose();
 } catch (error) {
   await m?.dispose().catch(() => {});           // a GPU may be at work
-  if (stop.signal.aborted) process.exit(130);
+  if (stop.signal.aborted) process.exit(process.exitCode ?? 130);
   process.stderr.write(`error: ${error.message}\n`);
   process.exit(1);
 }

@@ -14,7 +14,7 @@ const disposedError = () => new QsfError('DISPOSED', 'the conversation has been 
 /* conversation()'s options: the messages that it begins with, and those of its chats. */
 function opened(options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
-    refuse(`the options of conversation() are ${shown(options)}; it must be an object`);
+    refuse(`the options of conversation() are ${shown(options)}; they must be an object`);
   const {system, messages = [], signal, ...defaults} = options;
   for (const name of Object.keys(defaults))
     if (isSystem(name)) refuse(`no option of conversation() is called ${name}; its name here is system`);

@@ -16,6 +16,7 @@ export const refuse = text => { throw new QsfError('ARGUMENT', text); };
 export function shown(value) {
   if (typeof value === 'string') return value.length > 40 ? `"${value.slice(0, 40)}..."` : `"${value}"`;
   if (typeof value === 'function') return 'a function';
+  if (typeof value === 'bigint') return `${value}n`;
   if (typeof value !== 'object' || value === null) return String(value);
   return Array.isArray(value) ? `a list of ${value.length}` : 'an object';
 }

@@ -129,7 +129,7 @@ export function hub({hubUrl, hubToken, headers, fetch, timeout, signal, memory, 
           listed(all, true) || 'no GGUF or QSF file'}`)];
     }
     if (!all.length)
-      missing(`${base}/${where} has no GGUF or QSF file among its ${found.length}; look for a repository ` +
+      missing(`${base}/${where} has no GGUF or QSF file (of ${found.length} in all); look for a repository ` +
         'with such files, often named ...-GGUF, or convert it (qsf-convert)');
     if (!label) return ordered(all);
     const wanted = label.toLowerCase();

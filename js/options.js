@@ -109,7 +109,7 @@ export const optionNames = call => Object.keys(OPTIONS[call]);
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
-    refuse(`the options of ${call}() are ${shown(options)}; it must be an object`);
+    refuse(`the options of ${call}() are ${shown(options)}; they must be an object`);
   const table = OPTIONS[call], names = Object.keys(table);
   const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
@@ -144,7 +144,7 @@ export function checkedText(text) {
 
 /** A checked copy of a list of token ids, for a vocabulary of this size. */
 export function checkedIds(ids, vocabulary) {
-  if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; it must be a list of token ids`);
+  if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; they must be a list of token ids`);
   const all = [...ids], wrong = all.findIndex(id => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
   if (wrong >= 0)
     refuse(
@@ -154,11 +154,11 @@ export function checkedIds(ids, vocabulary) {
 
 /** Inputs to embed: strings, or lists of tokens. */
 export function checkedInputs(texts, vocabulary) {
-  if (!isList(texts)) refuse(`the texts are ${shown(texts)}; it must be a string, or a list of strings`);
+  if (!isList(texts)) refuse(`the texts are ${shown(texts)}; they must be a string, or a list of strings`);
   return Array.from(texts, text => (typeof text === 'string' ? text : checkedIds(text, vocabulary)));
 }
 export function checkedDocuments(documents) {
-  if (!isList(documents)) refuse(`the documents are ${shown(documents)}; it must be a list of strings`);
+  if (!isList(documents)) refuse(`the documents are ${shown(documents)}; they must be a list of strings`);
   return Array.from(documents, (text, i) => (typeof text === 'string' ? text
     : refuse(`document ${i} is ${shown(text)}; it must be a string`)));
 }
@@ -185,7 +185,7 @@ const asFunction = call => (call?.type === 'custom' && isObject(call.custom) ? {
 export function checkedMessages(given) {
   const messages = typeof given === 'string' ? [{role: 'user', content: given}] : given;
   if (!Array.isArray(messages))
-    refuse(`the messages are ${shown(messages)}; it must be a string, or a list of {role, content}${
+    refuse(`the messages are ${shown(messages)}; they must be a string, or a list of {role, content}${
       isList(messages?.messages) ? ': chat(messages, options)' : ''}`);
   const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)

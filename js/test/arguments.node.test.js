@@ -2,7 +2,8 @@
  * caller's that fail.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {execFile} from 'node:child_process';
+import {execFile, spawn} from 'node:child_process';
+import {once} from 'node:events';
 import {readFile, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
@@ -28,7 +29,7 @@ describe('is refused with its name and value', () => {
     [{temperature: 'hot'}, /^temperature is "hot"; it must be a number from 0 to 1000$/],
     [{temperature: ''}, /^temperature is ""/], [{temperature: null}, /^temperature is null/],
     [{temperature: -1}, /-1/],
-    [{topK: 1.5}, /^topK is 1.5; .* whole/], [{topK: -1}, /topK/], [{topK: 5n}, /^topK is 5;/],
+    [{topK: 1.5}, /^topK is 1.5; .* whole/], [{topK: -1}, /topK/], [{topK: 5n}, /^topK is 5n;/],
     [{topP: 1.1}, /^topP is 1.1; it must be a number from 0 to 1$/], [{topP: NaN}, /topP/],
     [{minP: '0'}, /minP/],
     [{seed: -3}, /seed/], [{seed: 2 ** 54}, /seed/], [{seed: Symbol('s')}, /^seed is Symbol\(s\)/],
@@ -55,7 +56,7 @@ describe('is refused with its name and value', () => {
         await assert.rejects(collect(ask(options)), code('ARGUMENT', pattern), pattern.source);
       for (const options of [null, 5, 'fast', []])
         await assert.rejects(collect(model[call](call === 'chat' ? MESSAGES : 'x', options)),
-          code('ARGUMENT', /^the options of .* it must be an object$/));
+          code('ARGUMENT', /^the options of .* they must be an object$/));
     });
   test('a template', async () => {
     for (const template of ['', 5, null, 'chatml\0x']) {
@@ -70,7 +71,7 @@ describe('is refused with its name and value', () => {
   test('a prompt', async () => {
     for (const prompt of [undefined, null, 5, {}, {length: 2}])
       await assert.rejects(collect(model.generate(prompt)),
-        code('ARGUMENT', /^the tokens are .*; it must be /));
+        code('ARGUMENT', /^the tokens are .*; they must be /));
     for (const id of [NaN, -1, 99, 1.5, '5', null, 2 ** 40])
       await assert.rejects(collect(model.generate([5, id])),
         code('ARGUMENT', /^token 1 is .*; the model's are whole numbers from 0 to 98$/));
@@ -82,7 +83,7 @@ describe('is refused with its name and value', () => {
     for (const call of calls) {
       for (const messages of [5, undefined, null, {}, new Set(MESSAGES)])
         await assert.rejects(call(messages),
-          code('ARGUMENT', /^the messages are .*; it must be a string, or a list of \{role, content\}$/));
+          code('ARGUMENT', /^the messages are .*; they must be a string, or a list of \{role, content\}$/));
       for (const message of [null, 'hello', undefined])
         await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
       await assert.rejects(call([{role: 'user'}]),
@@ -137,11 +138,20 @@ describe('is refused with its name and value', () => {
     const run = (...words) => promisify(execFile)(process.execPath, [packaged('cli.js'), ...words]);
     for (const [words, pattern] of [[[path, '-p', 'Name', 'a', 'colour'], /"a" .*: -p "Name a colour"/],
       [['--list', 'extra'], /"extra" has no meaning with --list/], [[path, 'hi'], /a prompt is -p "hi"/],
-      [[path], /a prompt is missing/], [['-p', 'hi'], /a model is missing/]])
+      [[path], /a prompt is missing/], [['-p', 'hi'], /a model is missing/],
+      [[path, '--bogus'], /Unknown option '--bogus'; --help/]])
       await assert.rejects(run(...words), ({code: status, stderr}) => status === 2 && pattern.test(stderr)
         && stderr.split('\n').length === 2, words.join(' '));
     const {version} = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
     assert.equal((await run('--version')).stdout, `${version}\n`);
+  });
+  test('an answer in the terminal that nobody reads', async () => {
+    const run = spawn(process.execPath, [packaged('cli.js'), path, '--raw', '-p', 'x']);
+    let said = '';
+    run.stderr.on('data', part => { said += part; });
+    run.stdout.destroy();
+    const [status] = await once(run, 'close');
+    assert.deepEqual([status, said], [1, '']);
   });
   test('the name of a model', async () => {
     for (const call of [load, estimate]) {

@@ -224,8 +224,8 @@ describe('calls of a conversation that end early', () => {
 test('conversation() refuses what is not its own', async () => {
   const model = await load(tiny, {threads: 1});
   for (const [options, message] of [
-    ['text', /^the options of conversation\(\) are "text"; it must be an object/],
-    [null, /are null; it must/], [[{role: 'user', content: 'x'}], /are a list of 1; it must/],
+    ['text', /^the options of conversation\(\) are "text"; they must be an object/],
+    [null, /are null; they must/], [[{role: 'user', content: 'x'}], /are a list of 1; they must/],
     [{messages: 'x'}, /^messages is "x"; it must be a list of/], [{messages: null}, /^messages is null; /],
     [{system: 5}, /^system is 5; it must be a string/],
     [{signal: new AbortController().signal}, /^signal is not an option of conversation\(\); give it to chat/],

@@ -53,7 +53,7 @@ class Choice(Case):
                 r"tiny-GGUF has no model in Q5_K_M; it has F16 \(\d+ MB\), Q4_K_M \(1 MB\)",
             "hf:owner/tiny-GGUF/none.gguf":
                 r"no file none.gguf; it has tiny-F16.gguf \(\d+ MB\), tiny-Q4_K_M.gguf",
-            "hf:owner/weights": r"no GGUF or QSF file among its 1; .*qsf-convert",
+            "hf:owner/weights": r"no GGUF or QSF file \(of 1 in all\); .*qsf-convert",
             "hf:owner/tiny-GGUF@v9": "404.*Invalid rev id",
         }
         with HubServer(REPOS) as server:
@@ -130,6 +130,23 @@ class Refusals(Case):
         self.assertIn("libcurl, which cannot be loaded", self.bad("http://127.0.0.1:9", "-hf", "a/b", code=3,
                                                                   QSF_CURL_LIB="/none/libcurl.so"))
         self.assertIn("is not the name of a model", self.bad("http://127.0.0.1:9", "-hf", "a", code=2))
+
+    def test_answers_without_an_end(self):
+        def endless(status):
+            def spoil(request, where):
+                request.send_response(status)
+                request.end_headers()
+                try:
+                    while True:
+                        request.wfile.write(b"[" + b'{"type":"file","path":"a"},' * 40000)
+                except OSError:
+                    request.close_connection = True
+                return True
+            return spoil
+        with HubServer(REPOS, endless(200)) as server:
+            self.assertIn("is that a hub's address?", self.bad(server, "-hf", "owner/weights"))
+        with HubServer(REPOS, endless(404)) as server:
+            self.assertIn("answered 404", self.bad(server, "-hf", "owner/weights"))
 
     def test_names_from_a_hub_stay_within_its_folder(self):
         bad = {"../x-Q4_K_M.gguf": SMALL, "a/../../y-Q4_K_M.gguf": SMALL, "/z-Q4_K_M.gguf": SMALL}
