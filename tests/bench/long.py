@@ -61,11 +61,15 @@ def run_qsf(a, path, depth):
 
 
 def build_depth(a):
-    """depth_llama, next to the libraries of llama-bench."""
-    out, source = a.llama_bench.with_name("depth_llama"), a.llama_bench.parents[2] / "source"
+    """depth_llama, from the libraries of llama-bench's build."""
+    build = a.llama_bench.parents[1]
+    source, out = build.parent / "source", a.llama_bench.with_name("depth_llama")
+    objects = [build / "src" / "libllama.a",
+               *(build / "ggml" / "src" / f"libggml{part}.a" for part in ("", "-cpu", "-base"))]
+    work = out.with_suffix(".o")
     lines(os.environ.get("CC", "cc"), "-O2", "-std=gnu11", f"-I{source / 'include'}",
-          f"-I{source / 'ggml' / 'include'}", HERE / "depth_llama.c", f"-L{out.parent}", "-lllama", "-lggml",
-          "-lggml-base", f"-Wl,-rpath,{out.parent}", "-o", out)
+          f"-I{source / 'ggml' / 'include'}", "-c", HERE / "depth_llama.c", "-o", work)
+    lines(os.environ.get("CXX", "c++"), work, *objects, "-lgomp", "-ldl", "-lm", "-lpthread", "-o", out)
     return out
 
 
@@ -121,7 +125,7 @@ def arguments():
     p.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     p.add_argument("--tokens", type=int, default=32, metavar="N")
     p.add_argument("--alone", action="store_true", help="libqsf only")
-    p.add_argument("--llama-bench", type=pathlib.Path, help="a llama-bench in a build folder of llama.cpp's")
+    p.add_argument("--llama-bench", type=pathlib.Path, help="one that compare.py has built")
     p.add_argument("--qsf-bench", type=pathlib.Path, help="qsf-run lies next to it")
     p.add_argument("--markdown", action="store_true")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE", help="every single figure")
