@@ -176,6 +176,7 @@ static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
     const bool norm = a->role->use == QSF_USE_NORM && !(n->how & HF_PLAIN);
     const bool less_one = norm && m->cfg->type->norms_less_one;
     hf_place p = { .t = a->t, .scales = a->scales, .decay = (n->how & HF_DECAY) != 0, .add = less_one };
+    p.exchanged = m->mtp == HF_MTP_MIMO && a->role->kind == QSF_K_MTP_PROJ;
     p.first = a->vector || turned ? first : first * a->cols;
     p.row_step = turned ? step : step * a->cols;
     p.col_step = turned ? n->all / a->parts : a->vector ? step : 1;
@@ -275,9 +276,8 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
 static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, uint16_t how,
                          const char *name, char *out, size_t cap)
 {
-    if (m->mtp == HF_MTP_BESIDE && unit + 1 == m->in->hp.n_layers)
-        qsf_hf_mtp_name(role, name, out, cap);
-    else if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
+    if (unit + 1 == m->in->hp.n_layers && qsf_hf_mtp_name(m->mtp, role, name, out, cap)) return;
+    if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
         qsf_format(out, cap, "%s%s%u.%s", m->body, m->layers, (unsigned)unit, name);
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT || how & HF_BARE ? m->head : m->body, name);
 }
@@ -391,8 +391,7 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
         if (hf_has_suffix(name, suffixes[i])) return true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++)
         if (m->cfg->pictures && hf_has_prefix(inner, parts[i])) return true;
-    /* layers that guess further tokens */
-    if (m->cfg->arch->mixer == QSF_MIXER_DELTA_NET && hf_has_prefix(name, "mtp.")) return true;
+    if (qsf_hf_mtp_left(m->cfg, m->mtp, name)) return true;
     if (m->cfg->arch->both_ways && hf_guesses_masks(m, name)) return true;
     const size_t head = strlen(m->head);
     return m->in->hp.tied && !strncmp(name, m->head, head) &&
