@@ -261,6 +261,7 @@ with tempfile.TemporaryDirectory() as work:
         check_turns(near, 30)
         check_qsf(near)
         check_directory(work / "hf", name, more)
+        if name == "qwen35moe": check_directory(work / "hf", "qwen35moe-stacked", more)
     check_directory_refused(work)
     check_logits(write(work, "glm4moe", own=True))
     for name in "glm4moe", "qwen35-nextn":
