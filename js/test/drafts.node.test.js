@@ -23,6 +23,7 @@ async function answers(from, options, loads = load) {
   const one = await loads(from, {threads: 1, ...options});
   try {
     const all = [];
+    await one.embed('the first call');
     for (const prompt of PROMPTS) all.push(await ids(one, prompt));
     all.push(...await Promise.all(PROMPTS.map(prompt => ids(one, prompt))));
     all.push(await ids(one, PROMPTS[0], {temperature: 0.9, seed: 7}));
