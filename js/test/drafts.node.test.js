@@ -9,8 +9,8 @@ import {guessingModel, tinyModel} from './tiny.js';
 import {WORK, code, estimate, fileServer, load} from './tools.js';
 
 process.env.QSF_CACHE = join(WORK, 'drafts-store');
-const model = guessingModel(), PROMPTS = ['Hello', 'x', 'The number of the beast', 'Zebra'.repeat(12)];
-const ANSWER = {temperature: 0, maxTokens: 70, ignoreEnd: true};
+const model = guessingModel(), PROMPTS = ['Hello', 'The number of the beast', 'Zebra'.repeat(12)];
+const ANSWER = {temperature: 0, maxTokens: 50, ignoreEnd: true};
 
 async function ids(one, prompt, options) {
   const found = [];
