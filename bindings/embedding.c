@@ -107,8 +107,10 @@ int32_t qsf_flat_embedding_step(uint32_t embedding)
     if (!e) return QSF_E_ARGUMENT;
     if (!e->run) return (int32_t)qsf_flat_fail(&e->o, QSF_E_ARGUMENT, "no texts were begun");
     flat_context *c = qsf_flat_up(&e->o, FLAT_CONTEXT);
+    qsf_status st = qsf_flat_drafts_load(c, &waiting);
+    if (st) return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
     (void)qsf_refine(c->context, false);
-    const qsf_status st = qsf_embed_step(e->run, &waiting);
+    st = qsf_embed_step(e->run, &waiting);
     if (st != QSF_PENDING && c->owner == &e->o) qsf_flat_batch_over(c);
     return (int32_t)qsf_flat_said(&e->o, st) + (waiting ? QSF_FLAT_WAITING : 0);
 }

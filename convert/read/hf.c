@@ -203,9 +203,13 @@ static qsf_status hf_open_all(const char *dir, bool mtp, input *in, qsf_error *e
         (!cfg.rerank && (st = qsf_hf_sentence(dir, in, &cfg, &own->weights, err)))) return st;
     cfg.takes_mtp = mtp;
     hf_type older = *cfg.type;
-    if (older.older && qsf_hf_has(&own->weights, older.older_mark)) {
+    if (older.older) {
         older.names = older.older;
         older.layers_at = older.older_at;
+        cfg.other_type = &older;
+    }
+    if (older.older && qsf_hf_has(&own->weights, older.older_mark)) {
+        cfg.other_type = cfg.type;
         cfg.type = &older;
     }
     if ((st = qsf_hf_map_tensors(&own->weights, &cfg, in, &own->places, &tensors, err)) ||

@@ -18,6 +18,8 @@ typedef enum hf_ternary {
 
 typedef struct hf_config {
     const hf_type  *type;
+    const hf_type  *other_type;              /* with the names that it has not, of those of older files and
+                                              * newer ones; NULL: there is one list of names */
     const qsf_arch *arch;
     uint64_t    need;                        /* kinds, as bits, besides those of the architecture */
     uint8_t     ternary;                     /* hf_ternary */

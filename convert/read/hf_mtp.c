@@ -3,21 +3,39 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_mtp.h"
 
-static const struct { uint8_t kind; const char *name; } mtp_names[] = {
-    { QSF_K_MTP_EMBD_NORM, "mtp.pre_fc_norm_embedding.weight" },
-    { QSF_K_MTP_STATE_NORM, "mtp.pre_fc_norm_hidden.weight" },
-    { QSF_K_MTP_PROJ, "mtp.fc.weight" },
-    { QSF_K_MTP_NORM, "mtp.norm.weight" },
+/* By hf_mtp; the last two have names of their own. */
+static const struct { const char *all, *layer, *names[4]; } mtp_styles[] = {
+    [HF_MTP_QWEN] = { "mtp.", "mtp.layers.0.", {
+        "mtp.pre_fc_norm_embedding.weight", "mtp.pre_fc_norm_hidden.weight", "mtp.fc.weight",
+        "mtp.norm.weight" } },
+    [HF_MTP_MIMO] = { "model.mtp_layers.", "model.mtp_layers.0.", {
+        "model.mtp_layers.0.token_layernorm.weight", "model.mtp_layers.0.hidden_layernorm.weight",
+        "model.mtp_layers.0.input_proj.weight", "model.mtp_layers.0.final_layernorm.weight" } },
 };
+static const uint8_t mtp_kinds[4] = { QSF_K_MTP_EMBD_NORM, QSF_K_MTP_STATE_NORM, QSF_K_MTP_PROJ,
+                                      QSF_K_MTP_NORM };
 
-void qsf_hf_mtp_name(const qsf_role *role, const char *name, char *out, size_t cap)
+bool qsf_hf_mtp_name(hf_mtp mtp, const qsf_role *role, const char *name, char *out, size_t cap)
 {
-    for (size_t i = 0; i < QSF_ARRAY_LEN(mtp_names); i++)
-        if (mtp_names[i].kind == role->kind) {
-            qsf_format(out, cap, "%s", mtp_names[i].name);
-            return;
+    if (mtp < HF_MTP_QWEN) return false;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(mtp_kinds); i++)
+        if (mtp_kinds[i] == role->kind) {
+            qsf_format(out, cap, "%s", mtp_styles[mtp].names[i]);
+            return true;
         }
-    qsf_format(out, cap, "mtp.layers.0.%s", name);
+    qsf_format(out, cap, "%s%s", mtp_styles[mtp].layer, name);
+    return true;
+}
+
+bool qsf_hf_mtp_left(const hf_config *cfg, hf_mtp taken, const char *name)
+{
+    for (hf_mtp m = HF_MTP_QWEN; cfg->arch->mtp && m <= HF_MTP_MIMO; m++) {
+        const char *all = mtp_styles[m].all, *first = mtp_styles[m].layer;
+        const size_t further = strlen(first) - 2;       /* "0." */
+        if (m != taken && !strncmp(name, all, strlen(all))) return true;
+        if (m == taken && !strncmp(name, first, further) && strncmp(name, first, further + 2)) return true;
+    }
+    return false;
 }
 
 static weights_tensor *mtp_find(const hf_weights *w, const char *layer, const char *name)
@@ -55,13 +73,16 @@ qsf_status qsf_hf_mtp_take(const hf_weights *w, const hf_config *cfg, const char
                            const weights_tensor *embd, const weights_tensor *head, input *in, hf_mtp *out,
                            qsf_error *err)
 {
-    const bool beside = mtp_find(w, "mtp.", "fc.weight"), after = mtp_find(w, layer, "eh_proj.weight");
-    weights_tensor *own_embd = mtp_find(w, beside ? "mtp." : layer, "embed_tokens.weight");
-    weights_tensor *own_head = beside ? NULL : mtp_find(w, layer, "shared_head.head.weight");
+    const hf_mtp style = qsf_hf_weights_find(w, mtp_styles[HF_MTP_QWEN].names[2]) ? HF_MTP_QWEN
+        : qsf_hf_weights_find(w, mtp_styles[HF_MTP_MIMO].names[2]) ? HF_MTP_MIMO
+        : mtp_find(w, layer, "eh_proj.weight") ? HF_MTP_AFTER : HF_MTP_NONE;
+    const bool after = style == HF_MTP_AFTER;
+    weights_tensor *own_embd = mtp_find(w, after ? layer : "mtp.", "embed_tokens.weight");
+    weights_tensor *own_head = after ? mtp_find(w, layer, "shared_head.head.weight") : NULL;
     bool same = false, same_head = false;
     qsf_status st;
     *out = HF_MTP_NONE;
-    if (!cfg->arch->mtp || (!beside && !after)) return QSF_OK;
+    if (!cfg->arch->mtp || !style) return QSF_OK;
     in->leaves_mtp = true;
     if (!cfg->takes_mtp) return QSF_OK;
     if ((st = mtp_is_copy(in, w, own_embd, embd, &same, err)) ||
@@ -73,8 +94,8 @@ qsf_status qsf_hf_mtp_take(const hf_weights *w, const hf_config *cfg, const char
     in->leaves_mtp = false;
     in->hp.n_layers++;
     in->hp.mtp = true;
-    in->hp.mtp_norm = beside ? mtp_find(w, "mtp.", "norm.weight") != NULL
-        : mtp_find(w, layer, "shared_head.norm.weight") != NULL;
-    *out = beside ? HF_MTP_BESIDE : HF_MTP_AFTER;
+    in->hp.mtp_norm = after ? mtp_find(w, layer, "shared_head.norm.weight") != NULL
+        : qsf_hf_weights_find(w, mtp_styles[style].names[3]) != NULL;
+    *out = style;
     return QSF_OK;
 }

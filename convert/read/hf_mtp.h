@@ -11,7 +11,8 @@
 typedef enum hf_mtp {
     HF_MTP_NONE,
     HF_MTP_AFTER,               /* as the layer after the last one: DeepSeek V3, GLM 4.5 */
-    HF_MTP_BESIDE               /* under "mtp.": Qwen 3 Next, Qwen 3.5 */
+    HF_MTP_QWEN,                /* under "mtp.": Qwen 3 Next, Qwen 3.5 */
+    HF_MTP_MIMO                 /* under "model.mtp_layers.", whose first matrix has its halves exchanged */
 } hf_mtp;
 
 /* Adds the first such layer to in->hp, if it is wanted (cfg->takes_mtp) and its embedding and head,
@@ -22,7 +23,9 @@ typedef enum hf_mtp {
 qsf_status qsf_hf_mtp_take(const hf_weights *w, const hf_config *cfg, const char *layer,
                            const weights_tensor *embd, const weights_tensor *head, input *in, hf_mtp *out,
                            qsf_error *err);
-/* The name of a role's tensor, which other layers call `name`, under "mtp.". */
-void       qsf_hf_mtp_name(const qsf_role *role, const char *name, char *out, size_t cap);
+/* The name of a role's tensor; false: as in other layers, which call it `name`. */
+bool       qsf_hf_mtp_name(hf_mtp mtp, const qsf_role *role, const char *name, char *out, size_t cap);
+/* Whether the tensor belongs to such a layer that was not taken. */
+bool       qsf_hf_mtp_left(const hf_config *cfg, hf_mtp taken, const char *name);
 
 #endif

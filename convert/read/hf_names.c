@@ -25,6 +25,7 @@ typedef struct hf_mapper {
     const char       *body, *head;      /* prefixes */
     const char       *layers;           /* before a layer's number */
     hf_mtp            mtp;
+    const hf_type    *mtp_type;         /* whose names that layer has */
 } hf_mapper;
 
 /* The name of a tensor outside the layers, without its prefix. */
@@ -176,6 +177,7 @@ static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
     const bool norm = a->role->use == QSF_USE_NORM && !(n->how & HF_PLAIN);
     const bool less_one = norm && m->cfg->type->norms_less_one;
     hf_place p = { .t = a->t, .scales = a->scales, .decay = (n->how & HF_DECAY) != 0, .add = less_one };
+    p.exchanged = m->mtp == HF_MTP_MIMO && a->role->kind == QSF_K_MTP_PROJ;
     p.first = a->vector || turned ? first : first * a->cols;
     p.row_step = turned ? step : step * a->cols;
     p.col_step = turned ? n->all / a->parts : a->vector ? step : 1;
@@ -275,9 +277,8 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
 static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, uint16_t how,
                          const char *name, char *out, size_t cap)
 {
-    if (m->mtp == HF_MTP_BESIDE && unit + 1 == m->in->hp.n_layers)
-        qsf_hf_mtp_name(role, name, out, cap);
-    else if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
+    if (unit + 1 == m->in->hp.n_layers && qsf_hf_mtp_name(m->mtp, role, name, out, cap)) return;
+    if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
         qsf_format(out, cap, "%s%s%u.%s", m->body, m->layers, (unsigned)unit, name);
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT || how & HF_BARE ? m->head : m->body, name);
 }
@@ -323,7 +324,8 @@ static qsf_status hf_map_role(hf_mapper *m, hf_adding *a, qsf_error *err)
     const bool need = qsf_arch_needs(m->cfg->arch, hp, a->layer, role) ||
                       (qsf_kinds_have(m->cfg->need, role->kind) && qsf_role_fits(a->layer, role));
     char name[256];
-    a->named = qsf_hf_type_name(m->cfg->type, hp, a->layer, role);
+    const bool guesses = m->mtp && role->part == QSF_PART_LAYER && a->unit + 1 == hp->n_layers;
+    a->named = qsf_hf_type_name(guesses ? m->mtp_type : m->cfg->type, hp, a->layer, role);
     if (!a->named.name || !(need || hf_may(m, a->layer, role))) return QSF_OK;
     if (role->kind == QSF_K_POS_EMBD) {
         a->named.first += m->cfg->type->pos_first;
@@ -391,8 +393,7 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
         if (hf_has_suffix(name, suffixes[i])) return true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++)
         if (m->cfg->pictures && hf_has_prefix(inner, parts[i])) return true;
-    /* layers that guess further tokens */
-    if (m->cfg->arch->mixer == QSF_MIXER_DELTA_NET && hf_has_prefix(name, "mtp.")) return true;
+    if (qsf_hf_mtp_left(m->cfg, m->mtp, name)) return true;
     if (m->cfg->arch->both_ways && hf_guesses_masks(m, name)) return true;
     const size_t head = strlen(m->head);
     return m->in->hp.tied && !strncmp(name, m->head, head) &&
@@ -501,6 +502,21 @@ static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
     return st;
 }
 
+/* Whether the layer for multi-token prediction has its experts by the names that the others' have:
+ * Qwen 3.5's have one tensor for all experts of a layer, and this layer may have one for each. */
+static bool hf_has_experts(const hf_mapper *m)
+{
+    const uint32_t unit = m->in->hp.n_layers - 1;
+    const qsf_layer layer = qsf_layer_of(&m->in->hp, unit);
+    const qsf_role *role = qsf_role_of(QSF_K_EXPERT_DOWN);
+    const hf_named named = qsf_hf_type_name(m->cfg->type, &m->in->hp, &layer, role);
+    char name[256], first[256];
+    hf_full_name(m, unit, role, named.how, named.name, name, sizeof name);
+    if (!strchr(name, '*')) return qsf_hf_weights_find(m->w, name);
+    hf_expert_name(name, 0, first, sizeof first);
+    return qsf_hf_weights_find(m->w, first);
+}
+
 /* Its own embedding and head may only be copies of the model's. */
 static qsf_status hf_take_mtp(hf_mapper *m, const char *embd, qsf_error *err)
 {
@@ -510,7 +526,10 @@ static qsf_status hf_take_mtp(hf_mapper *m, const char *embd, qsf_error *err)
     qsf_format(name, sizeof name, "%s%s", m->head, hf_role_name(m, QSF_K_OUTPUT));
     const weights_tensor *h = m->in->hp.tied ? e : qsf_hf_weights_find(m->w, name);
     qsf_format(layer, sizeof layer, "%s%s%u.", m->body, m->layers, (unsigned)m->in->hp.n_layers);
-    return qsf_hf_mtp_take(m->w, m->cfg, layer, e, h, m->in, &m->mtp, err);
+    const qsf_status st = qsf_hf_mtp_take(m->w, m->cfg, layer, e, h, m->in, &m->mtp, err);
+    m->mtp_type = m->cfg->type;
+    if (!st && m->mtp && m->cfg->other_type && !hf_has_experts(m)) m->mtp_type = m->cfg->other_type;
+    return st;
 }
 
 qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, hf_place **places,

@@ -128,6 +128,17 @@ static qsf_status weights_order_columns(const qsf_platform *p, const hf_heads *h
     return QSF_OK;
 }
 
+static void weights_exchange(uint32_t n, uint32_t cols, float *out)
+{
+    const uint32_t half = cols / 2;
+    for (uint32_t r = 0; r < n; r++, out += cols)
+        for (uint32_t c = 0; c < half; c++) {
+            const float first = out[c];
+            out[c] = out[c + half];
+            out[c + half] = first;
+        }
+}
+
 /* ---- ternary matrices ---- */
 
 /* Row r of four groups of rows is in bits 2g, 2g + 1 of stored row r % (rows / 4), g = r / (rows /
@@ -252,6 +263,7 @@ qsf_status qsf_hf_weights_rows(const qsf_platform *p, const hf_weights *w, const
         st = weights_read_run(p, w, pl, cols, row + r, k, out + (size_t)r * cols, err);
     }
     if (!st && pl->heads.columns) st = weights_order_columns(p, &pl->heads, n, cols, out, err);
+    if (!st && pl->exchanged) weights_exchange(n, cols, out);
     if (!st && pl->add != 0)
         for (size_t i = 0; i < count; i++) out[i] += pl->add;
     if (!st && pl->decay)

@@ -32,6 +32,7 @@ typedef struct hf_place {
     hf_heads heads;
     hf_sets  sets;
     const weights_tensor *scales;       /* of MXFP4's blocks, which t then has; or NULL */
+    bool     exchanged;     /* the second half of our columns comes first there */
     bool     decay;         /* values are logarithms, of which ours are the powers below zero */
     float    add;           /* Gemma stores its norms less 1 */
     bool     packed;        /* ternary codes: rows i, i + rows / 4, ... share a stored row's bytes */

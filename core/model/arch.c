@@ -53,6 +53,7 @@ const qsf_arch qsf_archs[] = {
       .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KINDS_FFN_BIAS, .asks_causal = true,
       .hf_rows = QSF_ROPE_HALVES },
     { .name = "qwen2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mtp = true,
       .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS, .asks_causal = true },
     { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS, .may_more = QSF_KIND_MORE(CLS_OUT_BIAS),

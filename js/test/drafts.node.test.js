@@ -9,8 +9,8 @@ import {guessingModel, tinyModel} from './tiny.js';
 import {WORK, code, estimate, fileServer, load} from './tools.js';
 
 process.env.QSF_CACHE = join(WORK, 'drafts-store');
-const model = guessingModel(), PROMPTS = ['Hello', 'x', 'The number of the beast', 'Zebra'.repeat(12)];
-const ANSWER = {temperature: 0, maxTokens: 70, ignoreEnd: true};
+const model = guessingModel(), PROMPTS = ['Hello', 'The number of the beast', 'Zebra'.repeat(12)];
+const ANSWER = {temperature: 0, maxTokens: 50, ignoreEnd: true};
 
 async function ids(one, prompt, options) {
   const found = [];
@@ -23,6 +23,7 @@ async function answers(from, options, loads = load) {
   const one = await loads(from, {threads: 1, ...options});
   try {
     const all = [];
+    await one.embed('the first call');
     for (const prompt of PROMPTS) all.push(await ids(one, prompt));
     all.push(...await Promise.all(PROMPTS.map(prompt => ids(one, prompt))));
     all.push(await ids(one, PROMPTS[0], {temperature: 0.9, seed: 7}));

@@ -31,7 +31,7 @@ export function splitModel(how, n) {
 
 /** A mixture of experts with a layer for multi-token prediction, which is mostly right: the next
  * token depends on hardly more than the last one. */
-export function guessingModel({layers = 2, seed = 1, context = 512, near = 0.003} = {}) {
+export function guessingModel({layers = 2, seed = 1, context = 512, near = 0.003, codes = false} = {}) {
   const {keys, tensors} = content({layers: layers + 1, seed, context, experts: 4}), embedding = 64;
   const last = `blk.${layers}.nextn`, ones = Float32Array.from({length: embedding}, () => 1);
   const renamed = tensors.map(({name, dims, values}) => ({dims,
@@ -46,7 +46,7 @@ export function guessingModel({layers = 2, seed = 1, context = 512, near = 0.003
     : [key.replace('llama.', 'glm4moe.'), ...rest]));
   return gguf([...own, ['glm4moe.expert_feed_forward_length', U32, 128],
     ['glm4moe.leading_dense_block_count', U32, 0], ['glm4moe.expert_gating_func', U32, 2],
-    ['glm4moe.nextn_predict_layers', U32, 1]], renamed);
+    ['glm4moe.nextn_predict_layers', U32, 1]], codes ? renamed.map(coded) : renamed);
 }
 
 /* The keys and tensors of the model. */

@@ -132,11 +132,11 @@ def qwen3next(m, part, kind, w):
     return qwen35moe(m, part, kind, w)
 
 def stacked(tensors):
-    """All experts of a layer in one tensor, gates above what they multiply."""
+    """All experts of a layer in one tensor, gates above what they multiply; not the layer's that guesses."""
     out, experts = {}, {}
     for name, w in tensors.items():
         at, dot, rest = name.partition("mlp.experts.")
-        if dot: experts.setdefault(at + dot, {})[tuple(rest.split(".")[:2])] = w
+        if dot and not at.startswith("mtp."): experts.setdefault(at + dot, {})[tuple(rest.split(".")[:2])] = w
         else: out[name] = w
     for at, each in experts.items():
         gate, up, down = (np.stack([each[str(e), which + "_proj"] for e in range(len(each) // 3)])

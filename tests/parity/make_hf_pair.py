@@ -70,6 +70,14 @@ def expert_tensors(m, layer, part, w):
            "ffn_down_exps": "w2" if mixtral else "down_proj"}[part]
     return {f"{at}experts.{e}.{own}.weight": x for e, x in enumerate(w)}
 
+MIMO = {"nextn.eh_proj": "input_proj", "nextn.enorm": "token_layernorm", "nextn.hnorm": "hidden_layernorm",
+        "nextn.shared_head_norm": "final_layernorm"}
+
+def mimo_tensor(part, kind, w):
+    """Of MiMo's layer for multi-token prediction: its matrix takes the hidden state first."""
+    if part == "nextn.eh_proj": w = np.concatenate(np.split(w, 2, axis=1)[::-1], axis=1)
+    return {f"model.mtp_layers.0.{MIMO.get(part) or LLAMA[part]}.{kind}": w}
+
 def hf_tensors(m, tensors):
     out, arch = {}, m["arch"]
     if arch in hf_layouts.ARCHS: return hf_layouts.tensors(m, tensors)
@@ -81,7 +89,10 @@ def hf_tensors(m, tensors):
         if arch in ("gemma2", "gemma3") and stem.endswith("norm"): w = w - np.float32(1)
         if arch == "gpt2" and w.ndim == 2 and stem not in ("token_embd", "position_embd"): w = w.T
         if stem.startswith("blk."):
-            _, layer, part = stem.split(".")
+            _, layer, part = stem.split(".", 2)
+            if int(layer) == m["n_layers"]:
+                out.update(mimo_tensor(part, kind, w))
+                continue
             if part.endswith(("_exps", "gate_inp")):
                 out.update(expert_tensors(m, layer, part, w))
                 continue
@@ -120,6 +131,9 @@ def family(m, kind):
     if kind == "olmo3":
         c.update(layer_types=["full_attention" if i % 4 == 3 else "sliding_attention"
                               for i in range(m["n_layers"])])
+    if kind == "qwen2" and "nextn" in m:
+        c.update(model_type="mimo", architectures=["MiMoForCausalLM"], attention_bias=True,
+                 num_nextn_predict_layers=1)
     if kind == "seed_oss": c.update(attention_bias=True, attention_out_bias=False)
     if kind == "ernie4_5": c.update(use_bias=False, head_dim=m["n_embd"] // m["n_heads"])
     return c

@@ -47,5 +47,6 @@ def families():
     m = make_tiny.models()
     yield "glm4moe", {}
     yield "qwen35-nextn", {}
+    yield "qwen2", dict(nextn=1, kv={**m["qwen2"]["kv"], "nextn_predict_layers": 1})      # MiMo
     for name, kinds in ("qwen3next", "ddada"), ("qwen35moe", "ddada"), ("deepseek2", "llll"):
         yield name, dict(nextn=1, kinds=kinds, kv={**m[name]["kv"], "nextn_predict_layers": 1})
