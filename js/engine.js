@@ -43,11 +43,13 @@ export class Engine {
   #device = {kind: 'cpu', name: '', layers: 0, reason: ''};
   #gpu;                         // the Gpu that computes; its end is this one's
   #side;                        // the module that uses it
+  #readOnce = false;            // weights stay in memory, which the reader has until they are there
   #trial;                       // for device: 'auto': {key, keeps, figures, trials}; figures: those kept
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
-   * `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().
+   * `compile(variant)` promises a module, `startThread(init)` a running worker with terminate();
+   * spareThreads(n), which a host may lack, makes it keep n workers ready.
    * The source stays the caller's. */
   static async create({source, relaxed, shared, ...host}) {
     const variants = [];
@@ -56,7 +58,8 @@ export class Engine {
     if (host.native) variants.splice(0, variants.length, NATIVE);
     const wide = !host.native && shared && host.threads > 1 && relaxed && hasWide();
     const engine = new Engine(source, variants, {...host, wide});
-    await engine.#next();
+    if (engine.#variants[0].endsWith('threads')) host.spareThreads?.(host.threads - 1);
+    await engine.#next().finally(() => host.spareThreads?.(0));
     return engine;
   }
 
@@ -172,9 +175,15 @@ export class Engine {
     return this.#of.batches.between(() => conversation.end());
   }
 
-  /** Layers will stream: the reader writes them to shared memory directly. Not for what is read
-   * once, since browsers count the memory twice then. */
-  share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
+  /** Weights will be read: the reader writes them to shared memory directly. */
+  share() {
+    if (!this.isShared) return;
+    this.#source.attach?.(this.#memory.raw);
+    this.#readOnce = !this.reading.again;
+  }
+  /** After an answer: what is read once has been read. Browsers count memory for each worker that
+   * has it. */
+  unshare() { if (this.#readOnce) this.#source.detach?.(); }
 
   /** chosen: what chosenGpu() promised, whose Gpu is this engine's from now on; trials: what
    * trialsOver() returned. */

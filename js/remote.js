@@ -57,6 +57,13 @@ export class RemoteSource {
     this.#free = Array.from({length: RING}, (_, i) => i);
     this.#worker.post({op: 'memory', memory, ring: this.#ring});
   }
+  /** From here on bytes come in messages again, if nothing is being read. */
+  detach() {
+    if (!this.#ring || this.#reads.size) return;
+    this.#ring = undefined;
+    this.#free = [];
+    this.#worker.post({op: 'memory'});
+  }
   /** Counts finished reads; undefined if bytes come in messages. */
   get arrivals() { return this.#ring && Atomics.load(this.#ring, RING); }
   /** Blocks until arrivals is another number, or ms have passed. */

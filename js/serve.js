@@ -89,7 +89,8 @@ export function serve(host) {
     making = Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
       i2sLayout: options.i2sLayout, draftMtp: options.draftMtp, native,
       shared: host.canShare,
-      compile: host.compile, startThread: host.startThread, runtime: host.runtime, swap: host.swap, warn});
+      compile: host.compile, startThread: host.startThread, spareThreads: host.spareThreads,
+      runtime: host.runtime, swap: host.swap, warn});
     making.catch(() => {});     // it is thrown below
     await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
     engine = await making;
@@ -113,7 +114,7 @@ export function serve(host) {
     check();
     talks = new Talks(engine);
     const info = engine.info();
-    if (!info.resident && !engine.moves && !host.mayNotBlock) engine.share();
+    if (!engine.moves && !host.mayNotBlock) engine.share();
     early = false;
     return info;
   }
@@ -294,6 +295,7 @@ export function serve(host) {
       letGo(uses);
       host.post({turn, ...last});
       claimed?.end();
+      if (!answers.size) engine?.unshare();
     }
   }
 

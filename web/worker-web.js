@@ -19,14 +19,28 @@ const type = (() => {
 })();
 const again = name => new Worker(self.location.href, {type, name});
 
-function startThread(init) {
+/* Workers that load their scripts before startThread() needs them. */
+const spares = [];
+function spareThread() {
   const worker = again('qsf thread');
-  return new Promise((resolve, reject) => {
-    worker.onmessage = () => resolve({terminate: () => worker.terminate()});
+  const failed = new Promise((_, reject) => {
     worker.onerror = event =>
       reject(new QsfError('WORKER', `a thread could not start: ${event.message ?? 'no script'}`));
-    worker.postMessage({thread: init});
   });
+  failed.catch(() => {});       // it is thrown when the worker is taken
+  return {worker, failed};
+}
+function spareThreads(n) {
+  while (spares.length < n) spares.push(spareThread());
+  while (spares.length > n) spares.pop().worker.terminate();
+}
+function startThread(init) {
+  const {worker, failed} = spares.pop() ?? spareThread();
+  const started = new Promise(resolve => {
+    worker.onmessage = () => resolve({terminate: () => worker.terminate()});
+  });
+  worker.postMessage({thread: init});
+  return Promise.race([started, failed]);
 }
 
 function startReader() {
@@ -46,7 +60,7 @@ const engine = wasmPaths => serve({
   post: message => postMessage(message),
   startReader,
   compile: variant => compile(variant, wasmPaths),
-  startThread,
+  startThread, spareThreads,
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
   gpu: () => navigator.gpu,
