@@ -47,8 +47,8 @@ class Arrives(Case):
         return True
 
     def start(self, hub, *args, asks=("--raw", "-p", "Hi there")):
-        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "-n", "4", "--temperature", "0", "-t", "1", *asks, *args],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "-n", "4", "--temperature", "0", "-t", "1", *asks,
+                              *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env=self.env(hub), bufsize=0)
         for pipe in (r.stdin, r.stdout, r.stderr):
             self.addCleanup(pipe.close)
