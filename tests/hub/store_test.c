@@ -12,7 +12,8 @@ static void folder_make(void)
 {
     const char *tmp = getenv("TMPDIR");
     const uint64_t now = qsf_platform_native()->now_ns(NULL);
-    snprintf(folder, sizeof folder, "%.400s/qsf_store_test_%llu", tmp ? tmp : "/tmp", (unsigned long long)now);
+    snprintf(folder, sizeof folder, "%.400s/qsf_store_test_%llu", tmp && *tmp ? tmp : "/tmp",
+             (unsigned long long)now);
     snprintf(before, sizeof before, "%s/a.incomplete", folder);
     snprintf(after, sizeof after, "%s/a", folder);
     CHECK(store_make(folder, why));
