@@ -40,7 +40,8 @@ int chat_answer(conversation *c)
         fprintf(stderr, "the context is full: /reset starts a new conversation; %s\n", session_longer(c->s));
     answer_cut(c->s, &a);
     /* Ctrl-C while weights are missing stops their download, and ends the chat */
-    const bool ends = interrupted() && !a.n_ids && c->s->set->arrival && !hub_arrival_whole(c->s->set->arrival);
+    const hub_arrival *arrival = c->s->set->arrival;
+    const bool ends = interrupted() && !a.n_ids && arrival && !hub_arrival_whole(arrival);
     if (!ends && (a.stopped || interrupted())) fprintf(stderr, "(stopped)\n");
     if (ends) code = EXIT_IO;
     else interrupt_clear();

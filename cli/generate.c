@@ -170,9 +170,10 @@ static void prompt_progress_begin(prompt_progress *p, run_session *s, size_t n_d
 {
     qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
-    const bool arrives = s->set->arrival && !hub_arrival_whole(s->set->arrival);     /* has a line there */
-    *p = (prompt_progress){ .on = terminal_moves(stderr) && !arrives, .begun_ns = clock_ns(), .first = n_done, .n = n,
-                            .n_layers = info.n_layers,
+    /* a download has that line */
+    const bool arrives = s->set->arrival && !hub_arrival_whole(s->set->arrival);
+    *p = (prompt_progress){ .on = terminal_moves(stderr) && !arrives, .begun_ns = clock_ns(),
+                            .first = n_done, .n = n, .n_layers = info.n_layers,
                             .n_batch = s->set->common.context.n_batch };
 }
 

@@ -102,7 +102,8 @@ static void progress_begin(progress_line *l, const hub_progress *p)
 
 void model_names_quiet(bool quiet)
 {
-    if (!atomic_exchange(&progress_quiet, quiet) && quiet && terminal_moves(stderr)) fputs("\r\033[K", stderr);
+    const bool was = atomic_exchange(&progress_quiet, quiet);
+    if (quiet && !was && terminal_moves(stderr)) fputs("\r\033[K", stderr);
 }
 
 static void progress_show(void *user, const hub_progress *p)

@@ -275,6 +275,7 @@ static int find_model(run_settings *set)
     qsf_error err;
     if (hub_arrive(&o, set->model, &set->arrival, &err)) return report(&err);
     set->model = hub_arrival_path(set->arrival);
+    if (!hub_arrival_whole(set->arrival)) set->common.context.ram_budget -= budget / HUB_MEMORY_PART;
     return EXIT_OK;
 }
 

@@ -244,6 +244,26 @@ static qsf_status serve_hub_remove(const void *user, const char *name, qsf_error
     return hub_remove_chosen(&o, whole, &freed, err);
 }
 
+typedef struct serve_hub_cached {
+    void (*fn)(void *ctx, const char *name, const char *path);
+    void  *ctx;
+} serve_hub_cached;
+
+static void serve_hub_entry(void *user, const hub_entry *e)
+{
+    const serve_hub_cached *to = user;
+    if (!strncmp(e->name, "hf:", 3)) to->fn(to->ctx, e->name + 3, e->path);
+}
+
+static void serve_hub_list(const void *user, void (*fn)(void *ctx, const char *name, const char *path),
+                           void *ctx)
+{
+    serve_hub_cached to = { fn, ctx };
+    qsf_error err;
+    (void)user;
+    if (hub_list(serve_hub_entry, &to, &err)) fprintf(stderr, "%s\n", err.text);
+}
+
 static serve_names names_of(const option_list *list)
 {
     serve_names names = { .n = list->n };
@@ -448,7 +468,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
         .default_model = a->default_model, .models_dir = a->models_dir,
     };
     const serve_hub_asked by_name = { &a->hub, c->context.ram_budget, a->quiet };
-    const serve_hub hub = { serve_hub_named, serve_hub_find, serve_hub_remove, &by_name };
+    const serve_hub hub = { serve_hub_named, serve_hub_find, serve_hub_remove, serve_hub_list,
+                            &by_name };
     trace_files *files;
     char *template_text = NULL;
     set.hub = a->by_name ? &hub : NULL;

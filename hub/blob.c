@@ -202,7 +202,7 @@ static qsf_status blob_run(download *d, qsf_error *err)
         if (st) return st;
         if (d->size >= 0 && d->done == (uint64_t)d->size) return QSF_OK;
         d->checked = now = false;
-        const uint64_t until = several ? hub_pieces_until((uint64_t)d->size, d->done) : 0;
+        const uint64_t until = several ? hub_pieces_until(d->o, (uint64_t)d->size, d->done) : 0;
         st = hub_http_get_part(d->h, d->b->url, d->done, until, take_bytes, d, &a, &again, err);
         if (d->error.status) {
             *err = d->error;

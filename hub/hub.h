@@ -21,11 +21,13 @@ uint64_t   hub_head_size(const hub_head *h);             /* bytes of the whole f
 /* QSF_E_IO: it cannot be read */
 qsf_status hub_head_read(hub_head *h, uint64_t at, void *dst, size_t len);
 
+enum { HUB_MEMORY_PART = 32 };
 typedef struct hub_options {
     const char *address;        /* of the hub; NULL: QSF_HUB, HF_ENDPOINT, https://huggingface.co */
     bool        offline;        /* only the cache; HF_HUB_OFFLINE=1 does the same */
     unsigned    connections;    /* for one large file; 0: QSF_HUB_CONNECTIONS, else 4 */
-    uint64_t    memory;         /* bytes that a model may take; 0: the machine's memory */
+    uint64_t    memory;         /* bytes that a model may take; 0: the machine's memory.  A download
+                                 * takes at most memory / HUB_MEMORY_PART more */
     void      (*progress)(void *user, const hub_progress *p);      /* may be NULL, as the others */
     void      (*note)(void *user, const char *line);               /* what a person may want to know */
     bool      (*stopped)(void *user);

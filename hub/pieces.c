@@ -21,7 +21,7 @@
 
 enum { PIECES_CONNECTIONS = 4, PIECES_MOST = 16, PIECES_MORE = 2, PIECES_URL = 8192 };
 static const uint64_t pieces_file_min = 16 << 20, piece_min = 1 << 20, piece_max = 8 << 20,
-    pieces_look_ns = 100000000;
+    piece_least = 256 << 10, pieces_look_ns = 100000000;
 
 typedef struct piece {
     uint64_t at;
@@ -70,20 +70,24 @@ static unsigned pieces_connections(const hub_options *o)
     return (unsigned)(n < PIECES_MOST ? n : PIECES_MOST);
 }
 
+/* Bytes of a piece, of which the window has a few. */
+static uint64_t piece_len(const hub_options *o, uint64_t size)
+{
+    const uint64_t most = o->memory / HUB_MEMORY_PART / (pieces_connections(o) + PIECES_MORE);
+    uint64_t len = size / 32 < piece_min ? piece_min : size / 32 > piece_max ? piece_max : size / 32;
+    if (o->memory && len > most) len = most;
+    return len & ~(uint64_t)0xffff;
+}
+
 bool hub_pieces_wanted(const hub_options *o, int64_t size)
 {
-    return size >= (int64_t)pieces_file_min && pieces_connections(o) > 1;
+    return size >= (int64_t)pieces_file_min && pieces_connections(o) > 1
+        && piece_len(o, (uint64_t)size) >= piece_least;
 }
 
-static uint64_t piece_len(uint64_t size)
+uint64_t hub_pieces_until(const hub_options *o, uint64_t size, uint64_t at)
 {
-    const uint64_t len = (size / 32 + 0xffff) & ~(uint64_t)0xffff;
-    return len < piece_min ? piece_min : len > piece_max ? piece_max : len;
-}
-
-uint64_t hub_pieces_until(uint64_t size, uint64_t at)
-{
-    const uint64_t len = piece_len(size), end = (at / len + 1) * len;
+    const uint64_t len = piece_len(o, size), end = (at / len + 1) * len;
     return end < size ? end : size;
 }
 
@@ -113,7 +117,7 @@ static void piece_begin(pieces *a, uint64_t k)
     piece *x = piece_of(a, k);
     const uint64_t at = k * a->len;
     x->at = at > a->f->done ? at : a->f->done;
-    x->len = (size_t)(hub_pieces_until(a->f->size, at) - x->at);
+    x->len = (size_t)(hub_pieces_until(a->o, a->f->size, at) - x->at);
     x->taken = false;
     atomic_store(&x->have, 0);
 }
@@ -367,7 +371,7 @@ hub_pieces_end hub_pieces_get(const hub_options *o, const hub_http *http, const 
     const qsf_platform *p = qsf_platform_native();
     pieces *a = p->thread_start ? calloc(1, sizeof *a) : NULL;
     if (!a) return HUB_PIECES_ONE;
-    *a = (pieces){ .f = f, .o = o, .like = http, .p = p, .len = (size_t)piece_len(f->size) };
+    *a = (pieces){ .f = f, .o = o, .like = http, .p = p, .len = (size_t)piece_len(o, f->size) };
     atomic_flag_clear(&a->lock);
     a->n = (f->size + a->len - 1) / a->len;
     a->first = f->done / a->len;

@@ -24,7 +24,7 @@ typedef enum hub_pieces_end {
 /* Whether a file of this size is worth several connections, and they may be used. */
 bool hub_pieces_wanted(const hub_options *o, int64_t size);
 /* The end of the piece that a byte is in. */
-uint64_t hub_pieces_until(uint64_t size, uint64_t at);
+uint64_t hub_pieces_until(const hub_options *o, uint64_t size, uint64_t at);
 /* Downloads what is missing; take and o's functions are called by this thread.  http: the
  * connection whose hub and token the others have, too; it is not used.  What has come out of order
  * at an end is kept next to the file, and the next call begins with it. */

@@ -188,15 +188,6 @@ static void model_learn(model_entry *m)
     m->abilities = model_abilities(m);
 }
 
-/* The file of a model of the hub, or NULL, in place of the one that it had. */
-static void model_file(model_entry *m, char *path)
-{
-    free(m->fetched);
-    m->fetched = path;
-    m->path = path ? path : m->named;
-    m->missing = !path;
-}
-
 static void model_loaded(model_list *l, model_entry *m)
 {
     if (m->err.status == QSF_PENDING) {
@@ -209,7 +200,7 @@ static void model_loaded(model_list *l, model_entry *m)
         metric_add(&m->n_failed, 1);
         fprintf(stderr, "%s: %s could not be loaded: %s\n", m->name, m->path, m->err.text);
         struct stat file;
-        if (m->named && stat(m->path, &file)) model_file(m, NULL);     /* removed: download it again */
+        if (m->named && stat(m->path, &file)) models_file(m, NULL);     /* removed: download it again */
         return;
     }
     metric_add(&m->n_loaded, 1);
@@ -225,7 +216,7 @@ static void model_gone(model_list *l, model_entry *m)
     m->closing = false;
     m->taken = 0;
     m->info.name = m->info.chat_template = NULL;        /* they were the model's */
-    if (m->newer) model_file(m, m->newer);
+    if (m->newer) models_file(m, m->newer);
     m->newer = NULL;
     m->err = (qsf_error){ 0 };
     if (!l->set->quiet) fprintf(stderr, "%s was unloaded\n", m->name);
@@ -359,14 +350,14 @@ static void model_fetched(model_list *l, model_entry *m)
     m->download = NULL;
     m->kept = false;
     if (path && m->fetched && !strcmp(path, m->fetched)) free(path);
-    else if (removes && !st) model_file(m, NULL);
+    else if (removes && !st) models_file(m, NULL);
     else if (st && m->state == MODEL_WANTED && !m->fetched) {
         m->err = m->got;
         model_loaded(l, m);
     } else if (path && m->state != MODEL_OFF && m->state != MODEL_WANTED) {
         free(m->newer);                      /* it has the other one open */
         m->newer = path;
-    } else if (path) model_file(m, path);
+    } else if (path) models_file(m, path);
 }
 
 static void models_fetch_wanted(model_list *l)
@@ -520,7 +511,8 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     l->wake_fd = wake_fd;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
-    l->cap = set->n_models + (set->models_dir ? MODELS_IN_FOLDER : 0) + (set->hub ? MODELS_OF_HUB : 0);
+    l->cap = set->n_models + (set->models_dir ? MODELS_IN_FOLDER : 0)
+        + (set->hub ? MODELS_OF_HUB + MODELS_CACHED : 0);
     l->entries = calloc(l->cap, sizeof *l->entries);
     if (l->entries && models_fill(l) && models_fill_adapters(l) && models_begin(l, err)) return l;
     models_free(l);

@@ -27,7 +27,9 @@ typedef struct model_entry {
     const char    *path;
     char          *cache_file;               /* NULL: none */
     char          *found;                    /* holds names and path; NULL: not of the folder */
-    char          *named;                    /* holds the name, which a request had; NULL: not of the hub */
+    char          *named;                    /* holds the name, of a request or of the cache; NULL: not of
+                                              * the hub */
+    bool           listed;                   /* it is of the cache; hidden if another one has its file */
     char          *fetched;                  /* its file; NULL: it was not looked for yet, or in vain */
     char          *newer;                    /* replaces fetched when it is unloaded; NULL: nothing does */
     model_download *download;                /* under way; NULL: none */
@@ -78,7 +80,7 @@ enum { MODELS_IN_FOLDER = 512 };
 unsigned     models_count(const model_list *l);
 /* Whether lists omit the model: its file is gone from the folder, and it is not loaded. */
 bool         models_hidden(const model_entry *m);
-/* Call before listing models: scans the folder, if there is one, for changes. */
+/* Call before listing models: looks for changes in the folder and in the hub's cache. */
 void         models_refresh(model_list *l);
 model_entry *models_at(model_list *l, unsigned i);
 /* Finds a model by name; NULL or "": the default model, or the first.  any: an unknown name gets

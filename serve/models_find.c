@@ -12,17 +12,18 @@
 static model_entry *models_of_hub(model_list *l, const char *name, serve_error *e)
 {
     const size_t len = strlen(name) + 1;
-    for (unsigned i = 0; i < l->n; i++) {
-        model_entry *m = &l->entries[i];
-        if (m->named && !strcmp(m->named, name)) return m;
-    }
-    if (l->n == l->cap || len > SERVE_NAME || strchr(name, ',')) {
-        serve_refuse(e, 400, "model_not_found", "model", len > SERVE_NAME || l->n < l->cap
+    model_entry *m = models_by_hub_name(l, name);
+    if (m) return m;
+    unsigned n = 0;
+    for (unsigned i = 0; i < l->n; i++) n += l->entries[i].named && !l->entries[i].listed;
+    const bool full = n == MODELS_OF_HUB || l->n == l->cap;
+    if (full || len > SERVE_NAME || strchr(name, ',')) {
+        serve_refuse(e, 400, "model_not_found", "model", len > SERVE_NAME || !full
                      ? "\"%.80s\": the name is too long, or has a comma"
                      : "\"%.80s\": this server has had too many models; restart it", name);
         return NULL;
     }
-    model_entry *m = &l->entries[l->n];
+    m = &l->entries[l->n];
     if ((m->named = malloc(len))) memcpy(m->named, name, len);
     m->missing = true;
     if (m->named && models_add(l, m->named, m->named)) return m;

@@ -263,4 +263,5 @@ void models_rescan(model_list *l)
 void models_refresh(model_list *l)
 {
     if (l->set->models_dir) models_rescan(l);
+    if (l->set->hub) models_look_in_cache(l);
 }

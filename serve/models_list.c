@@ -75,7 +75,7 @@ model_entry *models_default(model_list *l)
     const char *name = l->set->default_model;
     model_entry *m = name ? models_called(l, name, strlen(name), true) : NULL;
     for (unsigned i = 0; i < l->n && !m; i++)
-        if (!models_hidden(&l->entries[i])) m = &l->entries[i];
+        if (!models_hidden(&l->entries[i]) && !l->entries[i].listed) m = &l->entries[i];
     return m ? m : &l->entries[0];
 }
 
@@ -131,4 +131,12 @@ bool models_add(model_list *l, const char *names, const char *path)
     }
     l->n++;
     return true;
+}
+
+void models_file(model_entry *m, char *path)
+{
+    free(m->fetched);
+    m->fetched = path;
+    m->path = path ? path : m->named;
+    m->missing = !path;
 }

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { MODELS_TOLD = 256, MODELS_OF_HUB = 64 };
+enum { MODELS_TOLD = 256, MODELS_OF_HUB = 64, MODELS_CACHED = 256 };
 
 struct model_list {
     const serve_settings *set;
@@ -15,6 +15,7 @@ struct model_list {
     model_entry    *entries;                 /* command-line models, then those of folder and hub */
     unsigned        n, cap;
     uint64_t        looked_ns;               /* time of the folder's last scan */
+    uint64_t        cached_ns;               /* of the last look into the hub's cache; 0: none */
     uint64_t        told[MODELS_TOLD];       /* hashes of the problems logged */
     unsigned        n_told;
     uint64_t        uses;
@@ -41,6 +42,14 @@ model_entry *models_named(model_list *l, const char *name, size_t n);
 model_entry *models_known(model_list *l, const char *name, const char **adapter, serve_error *e);
 /* The model of requests that name none. */
 model_entry *models_default(model_list *l);
+/* The file of a model of the hub, or NULL, in place of the one that it had. */
+void models_file(model_entry *m, char *path);
+
+/* ---- models_cache.c ---- */
+/* The model of the hub that exactly this name was used for, hidden or not; NULL: none. */
+model_entry *models_by_hub_name(model_list *l, const char *name);
+/* Adds models of the hub's cache that are new there, and hides those that are gone. */
+void models_look_in_cache(model_list *l);
 
 /* ---- models_folder.c ---- */
 /* Adds new models of the folder and logs files that are skipped.  false: *err says why the folder

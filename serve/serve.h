@@ -49,8 +49,8 @@ typedef struct serve_hub_watch {
     void  *user;
 } serve_hub_watch;
 
-/* Models that requests name and that are downloaded then.  The last two functions are called from
- * several threads. */
+/* Models that requests name and that are downloaded then.  find and remove are called from several
+ * threads. */
 typedef struct serve_hub {
     /* Whether a request's text can be the name of such a model. */
     bool       (*named)(const char *text);
@@ -60,6 +60,9 @@ typedef struct serve_hub {
                        qsf_error *err);
     /* Removes the model's file from the cache.  QSF_E_NOT_FOUND: it is not there */
     qsf_status (*remove)(const void *user, const char *name, qsf_error *err);
+    /* Calls fn with each model of the cache, by a name as requests have it. */
+    void       (*list)(const void *user, void (*fn)(void *ctx, const char *name, const char *path),
+                       void *ctx);
     const void *user;
 } serve_hub;
 

@@ -47,8 +47,8 @@ class Arrives(Case):
         return True
 
     def start(self, hub, *args, asks=("--raw", "-p", "Hi there")):
-        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "-n", "4", "--temperature", "0", "-t", "1", *asks, *args],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        r = subprocess.Popen([QSF_RUN, "-hf", "owner/a", "-n", "4", "--temperature", "0", "-t", "1", *asks,
+                              *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env=self.env(hub), bufsize=0)
         for pipe in (r.stdin, r.stdout, r.stderr):
             self.addCleanup(pipe.close)
@@ -128,6 +128,24 @@ class Arrives(Case):
             self.assertIn(b"SHA-256", r.communicate()[1])
             self.assertEqual(r.returncode, 3)
             self.assertFalse(self.snapshot("owner/a", "a-Q4_0.gguf").exists())
+
+    def test_pieces_of_a_large_file_come_in_the_order_of_layers(self):
+        """What follows the weights stays away; the window of the download is narrower than that."""
+        data, asks = DATA + b"5" * (20 << 20), ("--raw", "-p", "Hi there")
+
+        def spoil(request, where):
+            if where == "files" and int(request.headers["Range"][6:].split("-")[0]) >= REST:
+                self.rest.wait()
+            return False
+        with HubServer({"owner/a": {"a-Q4_0.gguf": data}}, spoil) as hub:
+            r = self.start(hub, "--ram-budget", "64")
+            self.until(r.stdout, self.answer(*asks).rstrip())
+            self.rest.set()
+            self.assertEqual(r.wait(), 0, r.stderr.read())
+            self.assertEqual(self.snapshot("owner/a", "a-Q4_0.gguf").read_bytes(), data)
+            ranges = [a["range"][6:].split("-") for a in hub.of("files")]
+            self.assertGreater(len(ranges), len(data) // (64_000_000 // 32 // 6))
+            self.assertEqual(ranges[0][0], "0")
 
     def test_an_interruption_keeps_what_came(self):
         with HubServer({"owner/a": {"a-Q4_0.gguf": DATA}}, self.spoil) as hub:

@@ -134,6 +134,37 @@ class Serve(Case):
             self.assertTrue(self.snapshot("owner/tiny-GGUF", path).is_file())
             self.assertEqual(self.delete(url, pathlib.Path(MODEL).stem), 403)
 
+    def test_lists_have_what_is_cached(self):
+        """As qsf list has it, before a client names it, and without loading it."""
+        qsf = pathlib.Path(QSF_RUN).with_name("qsf")
+
+        def run(hub, *args):
+            return subprocess.run([qsf, *args], capture_output=True, text=True, check=True,
+                                  env=self.env(hub)).stdout
+
+        def tags(url):
+            with urllib.request.urlopen(f"{url}/api/tags") as answer:
+                return {m["name"]: m["size"] for m in json.load(answer)["models"]}
+        first = pathlib.Path(MODEL).stem
+        with HubServer(REPOS) as hub:
+            run(hub, "pull", "owner/tiny-GGUF:F16", "owner/tiny-GGUF:Q2_K@v2")
+            with self.serving(hub, MODEL, "--models-by-name", "-t", "1", "--quiet") as url:
+                cached = [line.split("  hf:")[1] for line in run(hub, "list").splitlines()]
+                f16, q2_k = "owner/tiny-GGUF/tiny-F16.gguf", "owner/tiny-GGUF/sub folder/tiny-Q2_K.gguf@v2"
+                self.assertEqual(cached, [f16, q2_k])
+                self.assertEqual(self.names(url), [first, *cached])
+                self.assertEqual(tags(url)[f16], len(REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"]))
+                with urllib.request.urlopen(f"{url}/api/ps") as answer:
+                    self.assertEqual([m["name"] for m in json.load(answer)["models"]], [first])
+                asked = len(hub.asked)
+                self.assertEqual(self.ask(url, f16), (200, f16))
+                self.assertEqual(self.ask(url, q2_k), (200, q2_k))
+                self.assertEqual(len(hub.asked), asked)
+                self.assertEqual(self.delete(url, f16), 200)
+                self.assertEqual(list(tags(url)), [first, q2_k])
+                self.assertEqual(self.ask(url, "owner/tiny-GGUF:F16")[0], 200)
+                self.assertEqual(set(tags(url)), {first, q2_k, "owner/tiny-GGUF:F16"})
+
     def test_ollamas_client_pulls_and_deletes(self):
         if not (packages.CACHE / "clients").exists() and not os.environ.get("QSF_TEST_NO_SKIP"):
             self.skipTest("serve_clients_test.py has not installed the client yet")
