@@ -186,7 +186,8 @@ static void prompt_progress_step(prompt_progress *p, const qsf_context *c, size_
     const uint32_t layer = qsf_batch_layer(c);
     const double of_batch = layer < p->n_layers ? (double)layer / p->n_layers * (double)rows : 0;
     const double part = ((double)(n_done - p->first) + of_batch) / (double)(p->n - p->first);
-    fprintf(stderr, "\r\033[Jprompt: %zu of %zu tokens, %d%%", n_done, p->n, (int)(100 * part));
+    const size_t about = p->first + (size_t)(part * (double)(p->n - p->first));
+    fprintf(stderr, "\r\033[Jprompt: %zu of %zu tokens, %d%%", about, p->n, (int)(100 * part));
     fflush(stderr);
     p->told_ns = now;
     p->shown = true;

@@ -52,13 +52,21 @@ static const char *help_default(const option_program *p, const option *o, char *
     return value;
 }
 
+/* The length of what the short help shows: up to ";" or ": ", not up to a name's "hf:". */
+static size_t help_first(const char *help)
+{
+    size_t n = strcspn(help, ";:");
+    while (help[n] == ':' && help[n + 1] != ' ') n += 1 + strcspn(help + n + 1, ";:");
+    return n;
+}
+
 void option_help_text(const option_program *p, const option *o, bool brief, char *out, size_t cap)
 {
     const qsf_option *listed = option_of_library(o);
     const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
     char number[32], variable[64];
     const char *value = help_default(p, o, number, sizeof number);
-    const size_t len = brief ? strcspn(help, ";:") : strlen(help);
+    const size_t len = brief ? help_first(help) : strlen(help);
     option_env_name(o, p->prefix, variable, sizeof variable);
     if (brief) {
         more = NULL;

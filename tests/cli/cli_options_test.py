@@ -151,6 +151,7 @@ class Help(unittest.TestCase):
     def test_the_short_help_fits_a_screen_and_has_examples(self):
         for program in self.programs():
             r = asked(program, "--help")
+            self.assertEqual(r.stdout.count("("), r.stdout.count(")"), r.stdout)
             lines = r.stdout.splitlines()
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertLessEqual(len(lines), 25, r.stdout)

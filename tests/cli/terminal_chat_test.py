@@ -308,6 +308,7 @@ class Commands(Scripted):
         self.assertGreater(len(figures), 1)
         for (a, n, p), (b, _, q) in zip(figures, figures[1:]):
             self.assertTrue(a <= b <= n and p <= q <= 100 and n > 15000, (a, b, n, p, q))
+            self.assertLessEqual(abs(100 * b / n - q), 2, (b, n, q))
         self.assertNotIn("prompt:", "\n".join(t.screen.lines()))     # the progress line is removed
         self.assertEqual(t.screen.lines()[-2:], ["Hello there.", ">"])
         before = len(re.findall(rb"prompt: ", t.raw))

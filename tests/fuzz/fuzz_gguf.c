@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as a GGUF file, opened with and without weights, every tensor's first and
- * last row read.
+/* Fuzz target: any bytes as a GGUF file, opened with and without weights and for its layer for
+ * multi-token prediction, every tensor's first and last row read.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "memfile.h"
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t *bytes = malloc(size ? size : 1);       /* of exactly this size */
     if (size) memcpy(bytes, data, size);
-    for (int vocab_only = 0; vocab_only < 2; vocab_only++) {
+    for (int how = 0; how < 3; how++) {             /* as a model, its vocabulary alone, its last layer */
         mem_host h;
         memfile m;
         qsf_source *s;
@@ -56,7 +56,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mem_host_init(&h);
         memfile_init(&m, bytes, size);
         h.limit_bytes = 64 << 20;
-        if (qsf_source_open(&h.p, "fuzz.gguf", &m.file, vocab_only, &s, &err) == QSF_OK) {
+        const qsf_status st = how == 2
+            ? qsf_source_open_mtp(&h.p, "fuzz.gguf", &m.file, QSF_I2S_AUTO, &s, &err)
+            : qsf_source_open(&h.p, "fuzz.gguf", &m.file, how == 1, &s, &err);
+        if (st == QSF_OK) {
             fuzz_gguf_check(s);
             fuzz_gguf_rows(s);
             qsf_source_close(s);

@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as a QSF file, opened and loaded whole; unchanged and with their checksums
- * repaired.
+/* Fuzz target: any bytes as a QSF file, opened and loaded whole, as a model and for its layer for
+ * multi-token prediction; unchanged and with their checksums repaired.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "qsf_repair.h"
@@ -87,7 +87,7 @@ static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
     return st;
 }
 
-static void fuzz_qsf_run(const uint8_t *data, size_t size, bool repair)
+static void fuzz_qsf_run(const uint8_t *data, size_t size, bool repair, bool mtp)
 {
     mem_host h;
     qsf_source *s;
@@ -96,7 +96,9 @@ static void fuzz_qsf_run(const uint8_t *data, size_t size, bool repair)
     h.limit_bytes = 64 << 20;
     mem_file *f = mem_put(&h, "fuzz.qsf", data, size);
     if (repair) qsf_repair(f->bytes, f->len);
-    if (qsf_source_open(&h.p, "fuzz.qsf", NULL, false, &s, &err) == QSF_OK) {
+    const qsf_status st = mtp ? qsf_source_open_mtp(&h.p, "fuzz.qsf", NULL, QSF_I2S_AUTO, &s, &err)
+        : qsf_source_open(&h.p, "fuzz.qsf", NULL, false, &s, &err);
+    if (st == QSF_OK) {
         (void)fuzz_qsf_load(s, &err);
         qsf_source_close(s);
     }
@@ -107,7 +109,8 @@ static void fuzz_qsf_run(const uint8_t *data, size_t size, bool repair)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 4 || memcmp(data, "QSF1", 4)) return 0;      /* other formats have a target of their own */
-    fuzz_qsf_run(data, size, false);
-    fuzz_qsf_run(data, size, true);
+    fuzz_qsf_run(data, size, false, false);
+    fuzz_qsf_run(data, size, true, false);
+    if (size > 4 && data[4] == QSF_VERSION_MTP) fuzz_qsf_run(data, size, true, true);
     return 0;
 }

@@ -163,15 +163,15 @@ TEST(types_and_values)
 {
     SCHEMA("true", "+1", "+\"a\"", "+[1,{\"a\":[]}]", "+-1.5e-3", "+null", "-", "-nul", "-[1,]", "-01",
            "- 1");
-    SCHEMA("{\"type\":\"integer\"}", "+0", "+-12", "+1.0", "-1.5", "-01", "-\"1\"");
+    SCHEMA("{\"type\":\"integer\"}", "+0", "+-12", "+1.0", "-1.00", "-1.5", "-01", "-\"1\"");
     SCHEMA("{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"type\":\"integer\"}", "+1", "-1.0");
     SCHEMA("{\"type\":[\"null\",\"boolean\"]}", "+null", "+true", "+false", "-0");
     SCHEMA("{\"enum\":[1,\"a\\n\",[1],{\"b\":null}]}", "+1", "+1.0", "+\"a\\n\"", "+[1]", "+{\"b\":null}",
-           "-[2]", "-{}", "-\"a\"");
+           "-1.00", "-[2]", "-{}", "-\"a\"");
     SCHEMA("{\"enum\":[1,2,\"a\",true],\"const\":2}", "+2", "-1", "-\"a\"");
     SCHEMA("{\"not\":{\"enum\":[1,\"a\",null]},\"type\":[\"integer\",\"string\",\"null\"]}", "+2", "-1",
            "-1.0", "+\"b\"", "-\"a\"", "-null");
-    SCHEMA("{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}", "+1.5", "-1", "-1.0");
+    SCHEMA("{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}", "+1.5", "-1", "-1.0", "-1.00");
     NO_SCHEMA("false", "no value fits");
     NO_SCHEMA("{\"type\":\"text\"}", "#/type: this is not a type");
     NO_SCHEMA("{\"enum\":[1],\"type\":\"string\"}", "no value fits");
@@ -190,7 +190,8 @@ TEST(numbers_stay_in_their_bounds)
     SCHEMA("{\"type\":\"integer\",\"exclusiveMinimum\":0.5,\"maximum\":10.9}", "+1", "+10", "-0", "-11");
     SCHEMA("{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":10,\"maximum\":1000}", "+14", "+994", "-7",
            "-15", "-1001");
-    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900.0");
+    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900.0",
+           "-900.00");
     SCHEMA("{\"type\":\"number\",\"multipleOf\":0.05}", "+0.05", "+1", "+3.15", "+0.1500", "-0.01", "-1.02",
            "-3.155");
     SCHEMA("{\"type\":\"number\",\"multipleOf\":2.5}", "+0", "+2.5", "+5", "+10.0", "-2", "-0.5");
