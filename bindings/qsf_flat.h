@@ -66,7 +66,9 @@ QSF_API uint32_t qsf_flat_model_new(qsf_log_fn log, void *user);
 QSF_API int32_t  qsf_flat_file(uint32_t handle, uint64_t length,
                                qsf_status (*read)(void *user, uint64_t at, void *dst, size_t len),
                                void *user);
-/* Opens the model, as qsf_model_open.  After an error it may be called again. */
+/* Opens the model, as qsf_model_open.  With the option draft-mtp, its layer for multi-token
+ * prediction, too: contexts then plan memory for that, and the first steps bring it there.
+ * QSF_E_UNSUPPORTED: the file lacks such a layer.  After an error it may be called again. */
 QSF_API int32_t  qsf_flat_model_open(uint32_t model, const char *path, const char *options);
 /* The model of a handle, or of a handle below it, for calls of qsf.h; NULL: it is not open.  It
  * belongs to the handle. */
