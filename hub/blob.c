@@ -196,7 +196,7 @@ static qsf_status blob_pieces(download *d, bool *several, qsf_error *err)
 static qsf_status blob_run(download *d, qsf_error *err)
 {
     hub_answer a;
-    bool again, several = hub_pieces_wanted(d->o, d->size), now = several;
+    bool again, several = hub_pieces_wanted(d->o, d->size), now = several && d->done < (uint64_t)d->size;
     for (;;) {
         qsf_status st = now ? blob_pieces(d, &several, err) : QSF_OK;
         if (st) return st;

@@ -39,9 +39,11 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(hub_arrive_test 300 hub/hub_arrive_test.py $<TARGET_FILE:qsf-run>)
-    qsf_script(hub_pieces_test 300 hub/hub_pieces_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(hub_serve_test 900 hub/hub_serve_test.py $<TARGET_FILE:qsf-run>)     # may install a client
     qsf_script(hub_test 300 hub/hub_test.py $<TARGET_FILE:qsf-run>)        # and the programs next to it
+endif()
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "asan")
+    qsf_script(hub_pieces_test 300 hub/hub_pieces_test.py $<TARGET_FILE:qsf-run>)
 endif()
 qsf_script(cli_chat_test 600 cli/cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")

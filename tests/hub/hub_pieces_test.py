@@ -14,7 +14,7 @@ from hub_server import HubServer, sha256
 
 REPO, FILE = "owner/a", "a-Q4_0.gguf"
 PIECE = 1 << 20
-DATA = SMALL + random.Random(1).randbytes(18 * PIECE - len(SMALL) + 5)
+DATA = SMALL + random.Random(1).randbytes(16 * PIECE - len(SMALL) + 5)     # barely large enough
 
 
 def first_of(request):
@@ -26,16 +26,16 @@ class Pieces(Case):
         super().setUp()
         self.lock = threading.Lock()
 
-    def pull(self, hub, **env):
+    def pull(self, hub):
         return subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", f"hf:{REPO}"],
-                              capture_output=True, text=True, env=self.env(hub, **env))
+                              capture_output=True, text=True, env=self.env(hub))
 
     def blob(self, more=""):
         return self.hub / f"models--{REPO.replace('/', '--')}" / "blobs" / f"{sha256(DATA)}{more}"
 
-    def whole(self, hub, **env):
+    def whole(self, hub):
         """The ranges that a download asked for."""
-        r = self.pull(hub, **env)
+        r = self.pull(hub)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertTrue(self.snapshot(REPO, FILE).read_bytes() == DATA)
         self.assertEqual([p.name for p in self.blob().parent.iterdir()], [self.blob().name])
@@ -56,10 +56,6 @@ class Pieces(Case):
             ranges = self.whole(hub)
             self.assertEqual(sorted(int(first) for first, _ in ranges), list(range(0, len(DATA), PIECE)))
             self.assertLessEqual(len(hub.of("hub", "GET")), 1 + 4)      # the list, and four redirections
-
-    def test_one_connection_if_asked_for(self):
-        with self.hub_of() as hub:
-            self.assertEqual(self.whole(hub, QSF_HUB_CONNECTIONS="1"), [["0", ""]])
 
     def test_a_server_without_ranges(self):
         with self.hub_of(ranges=False) as hub:
@@ -130,7 +126,7 @@ class Pieces(Case):
             if at == 1:
                 stopped.wait()
                 return True
-            if at == 5:                 # the window's end: 2, 3 and 4 have been asked for
+            if at == 5:                 # the window's end: one of 2, 3 and 4 is whole by now
                 request.reply(request.server.hub)
                 came.set()
                 return True
@@ -143,14 +139,15 @@ class Pieces(Case):
             r.send_signal(signal.SIGINT)
             self.assertEqual(r.wait(), 130)
             stopped.set()
-            part = self.blob(".incomplete")
-            self.assertEqual(part.read_bytes(), DATA[:PIECE])
-            ahead = self.blob(".ahead").stat().st_size
+            part = self.blob(".incomplete").read_bytes()
+            self.assertLessEqual(len(part), PIECE)
+            self.assertEqual(part, DATA[:len(part)])
+            ahead = self.blob(".ahead").stat().st_size          # 16 bytes and what came, of each piece
             self.assertGreater(ahead, PIECE)
             before = len(hub.of("files"))
             ranges = self.whole(hub)[before:]
             asked = sum(int(last) + 1 - int(first) for first, last in ranges)
-            self.assertLessEqual(asked, len(DATA) - PIECE - (ahead - 5 * 16))
+            self.assertLessEqual(asked, len(DATA) - len(part) - (ahead - 5 * 16))
 
     def test_what_is_kept_is_no_more_trusted_than_what_comes(self):
         self.blob().parent.mkdir(parents=True)
