@@ -22,12 +22,23 @@ IGNORED = frozenset(("user", "metadata", "store", "service_tier", "timeout", "ex
                      "safety_identifier", "prompt_cache_key"))
 
 
+# Members that answers may lack: the objects of openai then have None as their attribute.
+OPTIONAL = frozenset((
+    "metadata", "moderation", "obfuscation", "service_tier", "system_fingerprint", "shutdown_date", "usage",
+    "completion_tokens_details", "prompt_tokens_details", "accepted_prediction_tokens", "audio_tokens",
+    "cache_write_tokens", "cached_tokens", "image_tokens", "reasoning_tokens", "rejected_prediction_tokens",
+    "text_tokens", "finish_reason", "logprobs", "bytes", "text_offset", "token_logprobs", "tokens",
+    "top_logprobs", "role", "content", "refusal", "reasoning_content", "annotations", "audio",
+    "function_call", "tool_calls", "parsed", "parsed_arguments", "id", "type", "function", "name",
+    "arguments"))
+
+
 class Object(dict[str, Any]):
     """A dict whose members are also attributes, as the objects of openai have them."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in self:
-            return self[name]
+        if name in self or name in OPTIONAL:
+            return self.get(name)
         raise AttributeError(f"a response has no {name}; it has {', '.join(self)}")
 
     def model_dump(self, *, exclude_none: bool = False, **_: Any) -> dict[str, Any]:

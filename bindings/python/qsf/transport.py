@@ -39,7 +39,7 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "/completions": lambda client: client.completions.create,
     "/embeddings": lambda client: client.embeddings.create,
 }
-_THEIR_FAULT = ("ARGUMENT", "FULL", "NOT_FOUND")
+_THEIR_FAULT = ("ARGUMENT", "FULL", "NOT_FOUND", "UNSUPPORTED")      # openai repeats others
 
 
 def _event(value: str) -> bytes:

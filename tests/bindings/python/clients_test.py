@@ -37,7 +37,18 @@ class OpenAI(unittest.TestCase):
         """The response as openai's own type: its text is read without a warning, and nothing is lost."""
         read = kind.model_validate_json(response.model_dump_json(), strict=True)
         self.assertEqual(read.model_dump(exclude_unset=True), response.model_dump())
+        self.same_attributes(read, response)
         return read
+
+    def same_attributes(self, theirs, ours):
+        if isinstance(theirs, list):
+            for one, other in zip(theirs, ours):
+                self.same_attributes(one, other)
+        elif hasattr(type(theirs), "model_fields"):
+            for name in type(theirs).model_fields:
+                self.same_attributes(getattr(theirs, name), getattr(ours, name))
+        else:
+            self.assertEqual(theirs, ours)
 
     def test_a_chat(self):
         response = self.client.chat.completions.create(**ASK)

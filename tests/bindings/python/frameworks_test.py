@@ -150,6 +150,9 @@ class OpenAIsOwnClient(unittest.TestCase):
         self.assertEqual([one.id for one in client.models.list()], ["hello"])
         with self.assertRaisesRegex(openai.BadRequestError, "temperature"):
             client.chat.completions.create(**{**self.ask, "temperature": -1})
+        with self.assertRaisesRegex(openai.BadRequestError, "image_url"):
+            client.chat.completions.create(**{**self.ask, "messages": [{"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]})
         with self.assertRaises(openai.NotFoundError):
             client.images.generate(prompt="x")
 
