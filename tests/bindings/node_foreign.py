@@ -54,7 +54,8 @@ def main():
     found = said(node, "script.mjs")
     wanted = said(qsf_run, "-m", "tiny.gguf", "-p", "Once", "--raw", "--temp", 0, "-n", 24, "--ignore-eos",
                   "--json")["ids"]
-    expected = {"machine": platform, "backend": "native", "ids": wanted, "restored": True, "wrong": "ARGUMENT"}
+    expected = {"machine": platform, "backend": "native", "ids": wanted, "restored": True,
+                "wrong": "ARGUMENT"}
     for name, value in expected.items():
         if found[name] != value:
             sys.exit(f"{name}: {found[name]}, not {value}")
