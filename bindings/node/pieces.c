@@ -42,11 +42,12 @@ static bool add_event(node_list *l, const flat_answer *a, int32_t type)
 {
     const qsf_answer_event *ev = &a->event;
     const event_head head = { type, ev->call, (uint32_t)ev->len, (uint32_t)ev->id_len };
-    return list_add(l, &head, sizeof head) && list_add(l, ev->text, ev->len) && list_add(l, ev->id, ev->id_len);
+    return list_add(l, &head, sizeof head) && list_add(l, ev->text, ev->len)
+        && list_add(l, ev->id, ev->id_len);
 }
 
-/* The pieces of an answer after a batch; false: out of memory.  *stop: it has ended or failed, or has
- * parts of a tool call, which JavaScript completes before the next batch. */
+/* The pieces of an answer after a batch; false: out of memory.  *stop: it has ended or failed, or
+ * has parts of a tool call, which JavaScript completes before the next batch. */
 static bool add_pieces(node_list *l, uint32_t which, uint32_t handle, bool *stop)
 {
     const flat_answer *a = qsf_flat_at(handle, FLAT_ANSWER);
@@ -68,7 +69,8 @@ static bool add_pieces(node_list *l, uint32_t which, uint32_t handle, bool *stop
 
 static int32_t one_batch(const node_value *v) { return qsf_flat_step(v[0].u, v[1].p, v[2].n); }
 
-/* A batch after the first one is finished in any case: it is only begun if that takes little time. */
+/* A batch after the first one is finished in any case: it is only begun if that takes little
+ * time. */
 int32_t node_pieces(node_engine *e, const node_value *v)
 {
     const uint32_t *answers = v[1].p;

@@ -4,7 +4,7 @@
  * QSF_TEST_NATIVE   a folder in which the package was installed with @qsf/PLATFORM */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {rm, writeFile} from 'node:fs/promises';
+import {readFile, rm, writeFile} from 'node:fs/promises';
 import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
@@ -214,6 +214,12 @@ describe('several tokens in a call', {skip}, () => {
     const seen = await hostile(() => load(tiny, {threads: 1, backend: 'native'}), 60, 3);
     assert.ok(seen.answers > 6 && seen.calls && seen.left, JSON.stringify(seen));
   });
+});
+
+test('the addon gives no memory of its own to JavaScript, which Electron forbids', {skip}, async () => {
+  const bytes = await readFile(addon);
+  assert.ok(bytes.includes('napi_create_array'), 'names of functions are not in the file');
+  assert.ok(!bytes.includes('napi_create_external'));
 });
 
 /* The addon itself, called as the package never would. */
