@@ -6,7 +6,8 @@ if(NOT TARGET qsf_flat_shared)
 endif()
 
 # ---- the flat layer, the converter, and models by name ----
-set(files "${PROJECT_SOURCE_DIR}/bindings/python/native.c" ${QSF_JSON_OBJECTS} ${QSF_BUNDLED_OBJECTS})
+set(files "${PROJECT_SOURCE_DIR}/bindings/python/native.c"
+    "${PROJECT_SOURCE_DIR}/bindings/python/pieces.c" ${QSF_JSON_OBJECTS} ${QSF_BUNDLED_OBJECTS})
 if(WIN32)
     add_library(qsf_python_shared SHARED EXCLUDE_FROM_ALL ${files} ${QSF_FLAT_SOURCES} ${QSF_SOURCES}
         ${QSF_CONVERT_SOURCES})
