@@ -126,7 +126,7 @@ def abi():
     name = ast.literal_eval(call.args[0])
     out = head + f"import _cffi_backend\n\nffi = _cffi_backend.FFI(\n    {name!r},\n"
     for one in call.keywords:
-        value = pprint.pformat(ast.literal_eval(one.value), width=104)
+        value = pprint.pformat(ast.literal_eval(one.value), width=98)
         out += textwrap.indent(f"{one.arg}={value},\n", "    ")
     return out + ")\n"
 

@@ -1,5 +1,5 @@
-/* Batches of answers, and the pieces that come of them, in few calls: one from Python costs as much as
- * a small model's layer, and while it lasts the threads of the pool wait for the next batch.
+/* Batches of answers, and the pieces that come of them, in few calls: between two calls the pool's
+ * threads wait for Python.
  * SPDX-License-Identifier: MIT */
 #include "qsf_python.h"
 #include "base/host.h"
