@@ -1,13 +1,14 @@
 # What the Python package has of native code: one library and one program, each with everything
 # that it needs. bindings/python/CMakeLists.txt puts them into a wheel.
 # SPDX-License-Identifier: MIT
-if(NOT TARGET qsf_flat_shared)
+if(WASI OR (QSF_STATIC AND NOT WIN32))      # objects of a static build are not for a library
     return()
 endif()
 
 # ---- the flat layer, the converter, and models by name ----
-set(files "${PROJECT_SOURCE_DIR}/bindings/python/native.c" ${QSF_JSON_OBJECTS} ${QSF_BUNDLED_OBJECTS})
-if(WIN32)
+set(files "${PROJECT_SOURCE_DIR}/bindings/python/native.c"
+    "${PROJECT_SOURCE_DIR}/bindings/python/pieces.c" ${QSF_JSON_OBJECTS} ${QSF_BUNDLED_OBJECTS})
+if(MSVC)
     add_library(qsf_python_shared SHARED EXCLUDE_FROM_ALL ${files} ${QSF_FLAT_SOURCES} ${QSF_SOURCES}
         ${QSF_CONVERT_SOURCES})
     target_compile_definitions(qsf_python_shared PRIVATE QSF_BUILD QSF_SHARED QSF_CONVERT_BUILD
@@ -17,6 +18,9 @@ if(WIN32)
 else()
     add_library(qsf_python_shared SHARED EXCLUDE_FROM_ALL ${files} $<TARGET_OBJECTS:qsf_flat_objects>
         $<TARGET_OBJECTS:qsf_objects> $<TARGET_OBJECTS:qsf_convert_objects>)
+    if(WIN32)       # cffi finds functions by name: their objects need no marks
+        target_link_options(qsf_python_shared PRIVATE -Wl,--export-all-symbols -s)
+    endif()
 endif()
 qsf_settings(qsf_python_shared)
 qsf_library(qsf_python_shared)
@@ -49,11 +53,14 @@ if(QSF_SERVER)
 endif()
 target_link_libraries(qsf_python_programs PRIVATE qsf_tools)
 set_target_properties(qsf_python_programs PROPERTIES OUTPUT_NAME qsf-python)
+if(WIN32 AND NOT MSVC)      # whose programs keep their symbols otherwise
+    target_link_options(qsf_python_programs PRIVATE -s)
+endif()
 
 # Tests run them: the library also with sanitizers.
-if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$"))
+if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|mingw)$"))
     set_target_properties(qsf_python_shared PROPERTIES EXCLUDE_FROM_ALL OFF)
 endif()
-if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))
+if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|mingw)$"))
     set_target_properties(qsf_python_programs PROPERTIES EXCLUDE_FROM_ALL OFF)
 endif()

@@ -7,16 +7,22 @@ SPDX-License-Identifier: MIT
 
 In bindings/python/qsf:
 
-- _cdef.py: the declarations that cffi reads: all of bindings/qsf_flat.h and of qsf_python.h, and those of
-  include/qsf.h and include/qsf_convert.h that the lists below name;
+- _abi.py: the declarations of the library as cffi compiles them, which spares the package the parser: all of
+  bindings/qsf_flat.h and of qsf_python.h, and those of include/qsf.h and include/qsf_convert.h that the lists
+  below name.  It needs the package cffi of tests/requirements.txt, and is left out without it;
 - _option_types.py: the options of load(), generate() and chat() with their types, for type checkers;
 - _peers.py: what other packages call these options, from js/peers.js.
 
 tools/make_names.py writes _names.py.
 """
+import ast
+import contextlib
+import io
 import pathlib
+import pprint
 import re
 import sys
+import tempfile
 import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -87,15 +93,6 @@ def function_of(name, text):
     return squeezed(found[0])
 
 
-def wrapped(line):
-    out = []
-    while len(line) > 100:
-        at = line.rindex(" ", 0, 100)
-        out.append(line[:at])
-        line = "    " + line[at + 1 :]
-    return "\n".join([*out, line])
-
-
 def cdef():
     text, flat, convert, own = map(bare, (HEADER, FLAT, CONVERT, OWN))
     lines = [type_of("qsf_status", text)] + [type_of(name, text) for name in WANTED_TYPES]
@@ -103,12 +100,35 @@ def cdef():
     lines += [squeezed(part) + ";" for part in re.findall(r"([^;{}]*\bqsf_flat_\w+\([^;{}]*\));", flat)]
     lines += [type_of(name, convert) for name in WANTED_OF_CONVERT]
     lines += [function_of(name, convert) for name in CALLED_OF_CONVERT]
-    lines += [squeezed(part) for part in re.findall(r"enum \{[^}]*\};|typedef [^;]*;", own)]
+    lines += [squeezed(part) for part in re.findall(
+        r"enum \{[^}]*\};|typedef struct \w+ \{[^}]*\} \w+;|typedef [^;{]*;", own)]
     lines += [squeezed(part) + ";" for part in re.findall(r"([^;{}]*\bqsf_python_\w+\([^;{}]*\));", own)
               if "typedef" not in part]
-    head = HEAD.format("The C declarations that cffi reads.",
+    return "\n".join(lines)
+
+
+def abi():
+    """cffi's own form of the declarations, with lines of this tree's length; None: cffi is missing."""
+    try:
+        import cffi
+    except ImportError:
+        print("left out: _abi.py needs cffi (tests/requirements.txt)", file=sys.stderr)
+        return None
+    ffi = cffi.FFI()
+    ffi.set_source("qsf._abi", None)
+    ffi.cdef(cdef())
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = pathlib.Path(folder) / "_abi.py"
+        ffi.emit_python_code(str(path))
+        call = ast.parse(path.read_text()).body[-1].value
+    head = HEAD.format("The C declarations as cffi compiles them.",
                        "include/qsf.h, include/qsf_convert.h, bindings/qsf_flat.h and qsf_python.h")
-    return head + 'CDEF = """\n' + "\n".join(map(wrapped, lines)) + '\n"""\n'
+    name = ast.literal_eval(call.args[0])
+    out = head + f"import _cffi_backend\n\nffi = _cffi_backend.FFI(\n    {name!r},\n"
+    for one in call.keywords:
+        value = pprint.pformat(ast.literal_eval(one.value), width=98)
+        out += textwrap.indent(f"{one.arg}={value},\n", "    ")
+    return out + ")\n"
 
 
 def python_name(option):
@@ -174,10 +194,10 @@ def peers():
 
 
 def main():
-    made = {"_cdef.py": cdef(), "_option_types.py": option_types(), "_peers.py": peers()}
+    made = {"_abi.py": abi(), "_option_types.py": option_types(), "_peers.py": peers()}
     for name, text in made.items():
         path = PACKAGE / name
-        if path.exists() and path.read_text() == text:
+        if text is None or path.exists() and path.read_text() == text:
             continue
         if sys.argv[1:] == ["--check"]:
             sys.exit(f"{path.relative_to(ROOT)} does not match its sources: run python3 tools/make_python.py")

@@ -4,6 +4,7 @@ SPDX-License-Identifier: MIT
 
     make_wheel.py OUT [--library LIBQSF_PYTHON [--program QSF_PYTHON]] [--offline] [-D NAME=VALUE]...
     make_wheel.py OUT -D CMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/aarch64-linux.cmake
+    make_wheel.py OUT -D CMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/mingw64.cmake -D QSF_STATIC=ON
 
 OUT is a folder.  --library, --program: what CMake builds as qsf_python_shared and qsf_python_programs, if
 it was built before; otherwise CMake builds both, with what -D sets.  --offline: nothing is downloaded; this
@@ -11,13 +12,16 @@ Python has scikit-build-core.
 
 The tag is manylinux_2_N if library and program need the GNU C library 2.N and nothing else of the system
 (PEP 600); N depends on the machine that built them.  If they need other libraries, the tag stays that of
-their machine, and the script names them.
+their machine, and the script names them.  Libraries of Windows get win_amd64.
 """
 import argparse, base64, hashlib, pathlib, re, shutil, subprocess, sys, tempfile, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MACHINES = {62: "x86_64", 183: "aarch64"}         # ELF's numbers
 # What every system with the GNU C library has.
+# What every Windows 10 has.
+OF_WINDOWS = re.compile(r"(?i)(kernel32|advapi32|user32|shell32|ws2_32|iphlpapi|bcrypt|ntdll|msvcrt|ucrtbase|"
+                        r"api-ms-win-(core|crt)-[-a-z]+-l\d-\d-\d)\.dll")
 OF_GLIBC = re.compile(r"(libc|libm|libpthread|libdl|librt)\.so\.\d+|ld-linux[-\w]*\.so\.\d+")
 
 
@@ -32,12 +36,30 @@ def needs(objdump):
     return others, max((version[:2] for version in versions), default=(2, 5))
 
 
+def needs_of_windows(said):
+    """The libraries that not every Windows has."""
+    libraries = re.findall(r"DLL Name: (\S+)", said)
+    if not libraries:
+        sys.exit("objdump -p does not list what the library needs; is it one for another machine's programs?")
+    return [name for name in libraries if not OF_WINDOWS.fullmatch(name)]
+
+
 def machine_of(library):
-    """What a library runs on, from its ELF header: also if it was compiled on another machine."""
+    """What a library runs on, from its header: also if it was compiled on another machine."""
+    header = int.from_bytes(library[60:64], "little")
+    if library[:2] == b"MZ" and library[header : header + 6] == b"PE\0\0\x64\x86":
+        return "win_amd64"
     number = int.from_bytes(library[18:20], "little")
     if library[:4] != b"\x7fELF" or number not in MACHINES:
-        sys.exit(f"the library is no ELF file for {' or '.join(MACHINES.values())}")
+        sys.exit(f"a native file is neither for {' nor for '.join(MACHINES.values())} nor for Windows x64")
     return MACHINES[number]
+
+
+def objdump(machine, path):
+    """What the machine's objdump says of a file: another one may know one machine alone."""
+    prefix = "x86_64-w64-mingw32" if machine == "win_amd64" else f"{machine}-linux-gnu"
+    program = shutil.which(f"{prefix}-objdump") or "objdump"
+    return subprocess.run([program, "-p", path], check=True, capture_output=True, text=True).stdout
 
 
 def digest(data):
@@ -64,25 +86,27 @@ def retagged(wheel, tag):
 
 
 def tag_of(wheel):
-    """The tag of a wheel for Linux, by what its native files need."""
+    """The tag of a wheel for Linux or Windows, by what its native files need."""
     others, version, machines = set(), (2, 5), set()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if name.endswith(".so") or name.startswith("qsf/bin/"):
+            if name.endswith((".so", ".dll")) or name.startswith("qsf/bin/"):
                 path = archive.extract(name, folder)
                 machine = machine_of(pathlib.Path(path).read_bytes())
                 machines.add(machine)
-                cross = f"{machine}-linux-gnu-objdump"          # the other one may know one machine alone
-                said = subprocess.run([cross if shutil.which(cross) else "objdump", "-p", path], check=True,
-                                      capture_output=True, text=True)
-                found, needed = needs(said.stdout)
+                if machine == "win_amd64":
+                    found, needed = needs_of_windows(objdump(machine, path)), version
+                else:
+                    found, needed = needs(objdump(machine, path))
                 others.update(found)
                 version = max(version, needed)
     if len(machines) != 1:
         sys.exit(f"{wheel}: the native files are for {', '.join(sorted(machines)) or 'no machine'}")
     if others:
         print(f"not for other systems: it needs {', '.join(sorted(others))}", file=sys.stderr)
-        return f"linux_{machine}"
+        return machine if machine == "win_amd64" else f"linux_{machine}"
+    if machine == "win_amd64":
+        return machine
     return f"manylinux_{version[0]}_{version[1]}_{machine}"
 
 

@@ -73,7 +73,8 @@ for part in $parts; do
     linux-arm64 | deb-arm64) compiler aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
         [ -n "$from" ] || tool qemu-aarch64 qemu-user ;;
     windows) compiler x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
-    wheels) tool objdump binutils; tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu ;;
+    wheels) tool objdump binutils; tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+        tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     npm) tool node nodejs; tool npm npm; tool gcc gcc
         tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     wasi) compiler cmake cmake ;;
@@ -155,9 +156,11 @@ deb() {         # build architecture
     mv "$stage/deb/qsf_${version}_$2.deb" "$files/"
 }
 wheels() {
-    arm=$PWD/cmake/toolchains/aarch64-linux.cmake
+    tools/deps.sh
+    cross=$PWD/cmake/toolchains
     "$python" tools/make_wheel.py "$files" >&2
-    "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$arm" >&2
+    "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$cross/aarch64-linux.cmake" >&2
+    "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$cross/mingw64.cmake" -D QSF_STATIC=ON >&2
 }
 npm_packages() {
     build=$(built wasm)

@@ -1,10 +1,10 @@
-/* What the Python package calls besides qsf_flat.h and qsf_convert.h: models by name, and a flag
- * that ends a conversion.
+/* What the Python package calls besides qsf_flat.h and qsf_convert.h: models by name, a flag that
+ * ends a conversion, and batches of answers.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PYTHON_H
 #define QSF_PYTHON_H
 
-#include "qsf.h"
+#include "qsf_flat.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,53 @@ QSF_API qsf_status qsf_python_cached(void (*fn)(void *user, const char *name, co
                                                 uint64_t bytes), void *user, qsf_error *err);
 /* For qsf_convert_options.cancelled: whether the byte that flag points to is set. */
 QSF_API bool  qsf_python_raised(void *flag);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+enum {
+    QSF_PYTHON_ANSWERS = 256,           /* in a batch, at most */
+    QSF_PYTHON_WHOLE = 1,               /* the caller reads the answer: its pieces may be joined */
+    QSF_PYTHON_LOGPROBS = 2             /* its pieces have log probabilities */
+};
+typedef struct qsf_python_answer {
+    uint32_t handle, flags;
+} qsf_python_answer;
+
+/* A piece: what qsf_flat_answer_next returned, and then the numbers "token" and "end", the calls
+ * that ended in it, and how much of the bytes below is its own. */
+typedef struct qsf_python_piece {
+    uint32_t answer;                    /* handle */
+    int32_t  status, token, end;
+    uint32_t n_tokens;                  /* 0: the last one; 2 and more: several that were joined */
+    uint32_t n_calls, n_text, n_reasoning, n_logprobs;
+} qsf_python_piece;
+typedef struct qsf_python_logprob {
+    int32_t token;
+    float   logprob;
+} qsf_python_logprob;
+
+typedef struct qsf_python_bytes {
+    char  *at;
+    size_t len, cap;
+} qsf_python_bytes;
+/* What has come of batches and was not taken yet.  The host zeroes it once, and takes it by setting
+ * status and the length of pieces to 0. */
+typedef struct qsf_python_pieces {
+    uint8_t          hurry;             /* another thread sets it: no further batch begins */
+    uint8_t          stop;              /* the library's */
+    int32_t          status;            /* of the last batch, if it failed */
+    qsf_python_bytes pieces;            /* qsf_python_piece[], in the order in which they came */
+    qsf_python_bytes text, reasoning;   /* of all pieces, without separators */
+    qsf_python_bytes logprobs;          /* qsf_python_logprob[] */
+} qsf_python_pieces;
+
+/* Computes a batch as qsf_flat_step does, to its end, and reads its pieces; begins further ones for
+ * more_us microseconds, until an answer ends or has called a tool.  QSF_PENDING: the batch takes
+ * long, call again.  If p is not taken it returns at once.  Pieces that came before an error are
+ * there. */
+QSF_API int32_t qsf_python_run(qsf_python_pieces *p, uint32_t context, const qsf_python_answer *answers,
+                               size_t n, uint32_t more_us);
+QSF_API void    qsf_python_pieces_free(qsf_python_pieces *p);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ busy machine changes less.  The last column is the ratio to qsf-run.
 
 llama-cpp-python runs with its defaults, except for the context, the threads and its log.
 """
-import argparse, importlib.util, os, pathlib, subprocess, sys, time
+import argparse, importlib.util, os, pathlib, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "bindings" / "python"
@@ -103,6 +103,9 @@ def main():
     if a.child:
         return CHILDREN[a.child](a.model, a.prompt_text, a.tokens, a.threads)
     os.environ.update(QSF_LIBRARY=str(pathlib.Path(a.library).resolve()), PYTHONPATH=str(PACKAGE))
+    bytecode = tempfile.TemporaryDirectory()            # an installed package is compiled
+    os.environ["PYTHONPYCACHEPREFIX"] = bytecode.name
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     names = ["qsf-run", "qsf", *(["llama-cpp-python"] if importlib.util.find_spec("llama_cpp") else [])]
     programs = [Program(name, a) for name in names]
     for program in programs:                # the file is in the system's cache after it

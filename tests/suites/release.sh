@@ -60,6 +60,26 @@ qsf-$version.c qsf-$version.spdx.json qsf_${version}_amd64.deb"
 [ "$(echo $(LC_ALL=C ls))" = "$names" ] || fail "the files are $(ls)"
 cd - >/dev/null
 
+# The same with a key of GnuPG, in a keyring of its own.
+if command -v gpg >/dev/null; then
+    (
+        GNUPGHOME=$(mktemp -d)          # its sockets' paths must be short
+        export GNUPGHOME
+        trap 'gpgconf --kill all; rm -rf "$GNUPGHOME"' EXIT
+        gpg --batch --quiet --passphrase '' --quick-generate-key 'Release <release@example.com>' ed25519 \
+            sign 2>>"$work/log"
+        release --out "$work/gpg" --sign release@example.com --only container
+        gpg --verify "$work/gpg/SHA256SUMS.asc" "$work/gpg/SHA256SUMS" 2>"$work/verified" ||
+            fail "$(cat "$work/verified")"
+        grep -q 'Good signature from "Release' "$work/verified" || fail "$(cat "$work/verified")"
+        echo ' ' >>"$work/gpg/SHA256SUMS"
+        ! gpg --verify "$work/gpg/SHA256SUMS.asc" "$work/gpg/SHA256SUMS" 2>/dev/null ||
+            fail "gpg accepts changed checksums"
+    )
+else
+    echo "left out: gpg is not installed"
+fi
+
 # ---- contents ----
 first=$work/first
 programs='qsf qsf-bench qsf-convert qsf-parity qsf-run qsf-serve'
@@ -117,6 +137,16 @@ for page in share/man/man1/qsf-run.1 share/bash-completion/completions/qsf share
     [ -s "$top/$page" ] || fail "no $page"
 done
 
+# ---- the container's steps, in an empty folder ----
+# chroot starts the program as a container would: with nothing but the folder, the environment, the
+# user and the command line that the file names.
+if [ "$(id -u)" = 0 ]; then
+    "$python" tests/suites/contained.py "$first/Containerfile" "$work/contained" "$work/model.gguf" ||
+        fail "the container"
+else
+    echo "left out: the container's steps need root"
+fi
+
 # ---- the Debian package, in a root of its own ----
 deb=$first/qsf_${version}_amd64.deb root=$work/root
 mkdir -p "$root"
@@ -142,7 +172,7 @@ fi
 
 # ---- other systems, of which the builds are there ----
 others=
-[ ! -e "$builds/aarch64/qsf-run" ] || others="$others linux-arm64"
+[ ! -e "$builds/aarch64/qsf-run" ] || others="$others linux-arm64 deb-arm64"
 [ ! -e "$builds/mingw/qsf-run.exe" ] || others="$others windows"
 [ ! -e "$builds/wasm/qsf.wasm" ] || others="$others wasi"
 [ -n "$others" ] || exit 0
@@ -152,6 +182,11 @@ for part in $others; do
     linux-arm64)
         opened "$work/others/qsf-$version-linux-arm64.tar.xz"
         if command -v qemu-aarch64 >/dev/null; then programs_run "$top" '' qemu-aarch64; fi ;;
+    deb-arm64)
+        deb=$work/others/qsf_${version}_arm64.deb
+        [ "$(dpkg-deb -f "$deb" Architecture)" = arm64 ] || fail "the architecture of $deb"
+        dpkg-deb -x "$deb" "$work/arm64"
+        if command -v qemu-aarch64 >/dev/null; then programs_run "$work/arm64/usr" '' qemu-aarch64; fi ;;
     windows)
         opened "$work/others/qsf-$version-windows-x64.zip"
         for wine in wine64 wine /usr/lib/wine/wine64; do

@@ -4,21 +4,18 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from . import _names, _native
+from . import _names, _native, _pieces
 from ._batches import Batches, Talk
-from ._native import FULL, OK, PENDING, ffi, lib
+from ._native import FULL, OK, ffi, lib
 from ._options import encoded, engine_texts
 from .errors import error, refuse
 
-log = logging.getLogger("qsf")
-LOGPROBS_MOST = 101             # of the token itself and 100 others
 FinishReason = Literal["stop", "length", "tool_calls"]
 
 
@@ -148,10 +145,11 @@ class Part:
 
     text: str = ""
     reasoning: str = ""
-    calls: list[ToolCall] = field(default_factory=list)
+    calls: Sequence[ToolCall] = ()
     token: int | None = None
     logprob: Logprob | None = None
     end: str = ""
+    tokens: int = 1                             # 2 and more: several that were joined
 
 
 class EngineAnswer:
@@ -162,7 +160,9 @@ class EngineAnswer:
         self.pieces: deque[Part] = deque()
         self.failed: BaseException | None = None
         self._batches, self._asked = batches, asked
-        self._n_calls, self._taking = 0, False
+        self.whole, self.n_taken = False, 0
+        self.flags = _pieces.LOGPROBS if asked.options.get("logprobs") else 0
+        self._n_calls, self._taking, self._taken = 0, -1, -1
         self.prompt_tokens = self.cached_tokens = 0
         self.message: dict[str, Any] = {}
 
@@ -234,7 +234,7 @@ class EngineAnswer:
             refused = why
             status, why = self._try(kind, text, True)
             if status == OK:
-                log.warning("not kept of response_format: %s", refused)
+                _native.warn("not kept of response_format: %s", refused)
         if status != OK:
             if _names.STATUS[status] == "MEMORY":
                 _native.fail(self.talk.handle, status)
@@ -242,7 +242,7 @@ class EngineAnswer:
             raise refuse(why if why.startswith(f"{name}:") else f"{name}: {why}")
         loosened = _native.text(self.talk.handle, "loosened")
         if loosened:
-            log.warning("not kept of the tools' schemas: %s", loosened)
+            _native.warn("not kept of the tools' schemas: %s", loosened)
 
     def _try(self, kind: int, text: str | None, loose: bool) -> tuple[int, str]:
         asked, options = self._asked, self._asked.options
@@ -261,56 +261,46 @@ class EngineAnswer:
 
     # ---- its pieces, after a batch ----
 
-    def take(self) -> bool:
-        if self._taking:
+    def take(self, news: list[_pieces.New], number: int) -> None:
+        if self._taken == number:
+            return
+        if self._taking == number:
             raise error("CANCELLED", "an interrupt came while a piece of the answer was read")
-        self._taking, n = True, 0
-        while (status := lib.qsf_flat_answer_next(self.handle)) != PENDING:
-            n += 1
-            _native.check(status, self.handle)
-            part = self._part()
-            part.end = _names.ENDS[_native.whole(self.handle, "end")]
+        self._taking = number
+        for one in news:
+            _native.check(one.status, self.handle)
+            part = Part(one.text, one.reasoning, end=_names.ENDS[one.end], tokens=one.n_tokens)
+            if one.n_calls:
+                part.calls = self._calls(one.n_calls)
             if not part.end:
-                part.token = _native.whole(self.handle, "token")
-                if self._asked.options.get("logprobs"):
-                    part.logprob = self._logprob()
-            self.cached_tokens = _native.whole(self.talk.handle, "kept")
+                part.token = one.token
+                if one.logprobs:
+                    part.logprob = self._logprob(one.logprobs)
+            if part.end or not self.n_taken:
+                self.cached_tokens = _native.whole(self.talk.handle, "kept")
             if part.end:
                 self.message = self._message()
                 self.ended = True
+            self.n_taken += 1
             self.pieces.append(part)
-            if part.end:
-                break
-        self._taking = False
-        return n > 0
+        self._taken = number
 
-    def _part(self) -> Part:
-        part = Part()
-        while event := lib.qsf_flat_answer_event(self.handle):
-            if event == _names.ANSWER_TEXT:
-                part.text += _native.text(self.handle, "event") or ""
-            elif event == _names.ANSWER_REASONING:
-                part.reasoning += _native.text(self.handle, "event") or ""
-            elif event == _names.ANSWER_CALL_END:
-                call = self._message()["tool_calls"][self._n_calls]
-                self._n_calls += 1
-                part.calls.append(ToolCall(call["id"], call["function"]["name"],
-                                           call["function"]["arguments"]))
-        return part
+    def _calls(self, n: int) -> list[ToolCall]:
+        """The next n calls."""
+        begin, self._n_calls = self._n_calls, self._n_calls + n
+        return [ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+                for call in self._message()["tool_calls"][begin : begin + n]]
 
     def _message(self) -> dict[str, Any]:
         text = _native.text(self.handle, "message")
         return json.loads(text) if text else {}
 
-    def _logprob(self) -> Logprob | None:
-        ids, values = ffi.new("int32_t[]", LOGPROBS_MOST), ffi.new("float[]", LOGPROBS_MOST)
-        n = lib.qsf_flat_answer_logprobs(self.handle, ids, values, LOGPROBS_MOST)
-        if n <= 0:
-            return None
+    def _logprob(self, values: Sequence[tuple[int, float]]) -> Logprob:
+        """Of the token itself, and of others."""
         all_ = []
-        for i in range(n):
-            raw = _native.token_bytes(self._batches.model, ids[i])
-            all_.append(Logprob(ids[i], raw.decode("utf-8", "replace"), raw, values[i]))
+        for token, value in values:
+            raw = _native.token_bytes(self._batches.model, token)
+            all_.append(Logprob(token, raw.decode("utf-8", "replace"), raw, value))
         own = all_[0]
         return Logprob(own.token, own.text, own.bytes, own.logprob, tuple(all_[1:]))
 

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from . import _names, _native
+from . import _native, _pieces
 from ._native import FULL, OK, PENDING, ffi, lib
 from .errors import QsfError, error
 
 # Pieces of an answer that another thread may compute before they are read.
 AHEAD = 4
+# A call of the library begins no batch after this many microseconds. A stream's pieces that come
+# within four milliseconds look simultaneous; those of a whole answer are not shown.
+STREAM_US, WHOLE_US = 4000, 20000
 
 
 class Talk:
@@ -40,9 +43,12 @@ class Turn(Protocol):
     pieces: deque[Any]
     failed: BaseException | None
     ended: bool
+    whole: bool                         # the caller reads the answer, not its pieces
+    flags: int                          # of qsf_python_answer
+    n_taken: int                        # pieces
 
-    def take(self) -> bool:
-        """Reads the pieces of a batch; whether there were any."""
+    def take(self, news: list[Any], number: int) -> None:
+        """Makes pieces of what the library reports of it, once for each number."""
 
 
 class Batches:
@@ -59,6 +65,7 @@ class Batches:
         self._held: set[int] = set()                    # talks (id) that have left for others
         self._batch: list[Turn] | None = None           # with rows in the unfinished batch
         self._untaken: list[Turn] = []                  # of the last one, whose pieces are not read yet
+        self._news = _pieces.News()                     # those pieces
         self._talks: dict[int, Talk] = {}               # by handle
         self._dropped: deque[Callable[[], None]] = deque()
 
@@ -92,10 +99,12 @@ class Batches:
         try:
             try:
                 self._jobs.add(threading.get_ident())
+                self._news.hurry(True)
                 while not self._take_over(self._is_busy):
                     pass
             finally:
                 self._jobs.discard(threading.get_ident())
+                self._news.hurry(bool(self._jobs))
                 if self._owner != threading.get_ident():
                     with self._lock:
                         self._wake()                    # those that waited for this job
@@ -182,6 +191,7 @@ class Batches:
 
     def _round(self, first: Turn) -> None:
         if self._batch is None and not self._untaken:
+            self._news.clear()                          # what an interrupt has left is taken
             turns = [turn for turn in self._turns if len(turn.pieces) < AHEAD and not turn.failed]
             turns = [turn for turn in turns if id(turn.talk) not in self._held]
             if not turns:
@@ -195,11 +205,10 @@ class Batches:
     def _resume(self) -> None:
         """After an interrupt, which may have come before, in or after the last step of the batch."""
         self._take()
-        if self._batch:
-            self._untaken = list(self._batch)
-            if self._take():                            # so it was after the last step
-                self._batch = None
-                return
+        if self._batch and self._news:                  # so it was after the last step
+            self._untaken, self._batch = self._batch, None
+            self._take()
+            return
         self._step()
 
     def _seated(self, turns: list[Turn]) -> list[Turn]:
@@ -221,36 +230,29 @@ class Batches:
         if not batch:
             self._batch = None
             return
-        handles = ffi.new("uint32_t[]", [turn.handle for turn in batch])
-        step, context, n = lib.qsf_flat_step, self.context, len(batch)
-        while True:
-            result = step(context, handles, n)
-            if result & _names.FLAT_WAITING:
-                _native.check(lib.qsf_flat_wait(context), context)
-            status = result & 255
-            if status != PENDING:
-                break
+        more = min(0 if not turn.n_taken else WHOLE_US if turn.whole else STREAM_US for turn in batch)
+        asked = [(turn.handle, turn.flags | (_pieces.WHOLE if turn.whole else 0)) for turn in batch]
+        while (status := self._news.run(self.context, asked, more)) == PENDING:
             self.check()
         if status == FULL and self.evict(0):
+            self._news.clear()
             self._batch = None
             self._held.update(id(turn.talk) for turn in batch if not turn.talk.seated)
             return
-        if status != OK:
-            try:
-                _native.check(status, context)
-            except QsfError as failed:
-                for turn in batch:
-                    turn.failed = failed
         self._untaken, self._batch = batch, None
         self._take()
 
-    def _take(self) -> bool:
-        any_ = False
+    def _take(self) -> None:
+        if not self._untaken:
+            return
+        news = self._news.by_answer()
+        failed = self._news.failed(self.context)
         while self._untaken:
             turn = self._untaken[-1]
             if not turn.ended and not turn.failed:
                 try:
-                    any_ |= turn.take()
+                    turn.take(news.get(turn.handle, []), self._news.number)
+                    turn.failed = None if turn.ended else failed
                 except QsfError as failed:
                     turn.failed = failed
                     lib.qsf_flat_cancel(turn.handle)    # what it has not read would hold up the others
@@ -258,7 +260,7 @@ class Batches:
                 self._turns.remove(turn)
                 self._held.clear()
             self._untaken.pop()
-        return any_
+        self._news.clear()
 
     # ---- who is in memory ----
 
@@ -326,6 +328,7 @@ class Batches:
         if self.closed or self.is_foreign:
             return
         self.closed = True
+        self._news.hurry(True)
         with self._lock:
             self._wake()
         while not self._take_over(self._is_busy):
@@ -337,5 +340,6 @@ class Batches:
             for talk in list(self._talks.values()):
                 self.part(talk)
             lib.qsf_flat_free(self.context)
+            self._news.free()
         finally:
             self._leave()

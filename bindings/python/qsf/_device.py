@@ -3,7 +3,6 @@ SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from ._native import OK, ffi, lib
 from .errors import error
 
 ALL = 2 ** 32 - 1
-log = logging.getLogger("qsf")
 
 
 @dataclass(frozen=True)
@@ -54,5 +52,5 @@ def use_gpu(handle: int, options: dict[str, Any]) -> Device:
     said = _native.string(lib.qsf_last_error(context))
     if _names.STATUS[status] not in ("CORRUPT", "MEMORY", "IO"):
         raise error(_names.STATUS[status], f'device="gpu": {said}')
-    log.warning("device=\"gpu\": %s; all layers stay on the CPU", said)
+    _native.warn("device=\"gpu\": %s; all layers stay on the CPU", said)
     return Device("cpu", reason=said)

@@ -3,7 +3,6 @@ SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
-import logging
 import os
 import re
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from ._native import ffi, lib
 from ._progress import OnProgress, Progress, Work, function_of
 from .errors import QsfError, error, refuse, shown
 
-log = logging.getLogger("qsf")
 # OWNER/REPO without "hf:" may be a path, too: a file in a folder has an ending.
 _PLAIN = re.compile(r"[\w-][\w.-]*/(?!.*\.(?:gguf|qsf)$)[\w-][\w.-]*(?:[:@][^\s/\\]+)?", re.A | re.I)
 
@@ -52,7 +50,7 @@ def _found(name: str, progress: OnProgress, hub: str | None, offline: bool, memo
 
     def event(user: Any, kind: int, text: Any, done: int, total: int, part: int, parts: int) -> bool:
         if kind == lib.QSF_PYTHON_NOTE:
-            log.warning("%s", _native.string(text))
+            _native.warn("%s", _native.string(text))
         elif kind != lib.QSF_PYTHON_ASKS:
             told(text, done, total, part, parts)
         return work.failed is not None

@@ -4,21 +4,16 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from cffi import FFI
-
-from . import _names
-from ._cdef import CDEF
+from . import _abi, _names
 from .errors import error
 
 OK, PENDING, MEMORY, IO, FULL = map(_names.STATUS.index, ("OK", "PENDING", "MEMORY", "IO", "FULL"))
 
-ffi: Any = FFI()
-ffi.cdef(CDEF)
+ffi: Any = _abi.ffi
 
 
 def _path() -> str:
@@ -26,14 +21,17 @@ def _path() -> str:
     if os.environ.get("QSF_LIBRARY"):
         return os.environ["QSF_LIBRARY"]
     name = {"win32": "qsf_flat.dll", "darwin": "libqsf_flat.dylib"}.get(sys.platform, "libqsf_flat.so")
-    return str(pathlib.Path(__file__).with_name(name))
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
 
 
 try:
     lib: Any = ffi.dlopen(_path())
 except OSError as missing:
-    raise ImportError(f"{_path()} cannot be loaded: {missing}; install a wheel, or name a libqsf_flat with "
+    raise ImportError(f"{_path()} cannot be loaded: {missing}; install a wheel, or name a libqsf_python with "
                       "the environment variable QSF_LIBRARY") from missing
+
+if not hasattr(lib, "qsf_python_run"):
+    raise ImportError(f"{_path()} is no libqsf_python of this version; QSF_LIBRARY has to name one")
 
 _numbers = {name: lib.qsf_flat_find(name.encode(), 0) for group, names in vars(_names).items()
             if group.startswith("NUMBERS_OF_") for name in names}
@@ -162,3 +160,9 @@ def rows_of(which: str) -> list[Any]:
 def string(of: Any) -> str:
     """A terminated string of the library's."""
     return "" if of == ffi.NULL else bytes(ffi.string(of)).decode()
+
+
+def warn(text: str, *values: object) -> None:
+    """A warning of the logger "qsf"."""
+    import logging                      # takes as long to import as half of this package
+    logging.getLogger("qsf").warning(text, *values, stacklevel=2)

@@ -4,7 +4,6 @@ SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import os
@@ -245,6 +244,7 @@ def hint(called: str, call: str) -> str:
             return f"{there} is an option of {other}()"
     if given in WORDS:
         return WORDS[given]
+    import difflib
     near = difflib.get_close_matches(called, known, 1)
     return f"did you mean {near[0]}?" if near else "there are " + ", ".join(known)
 

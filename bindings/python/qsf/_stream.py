@@ -3,18 +3,18 @@ SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import _schema
 from ._answer import Answer, Asked, EngineAnswer, FinishReason, Logprob, Piece, ToolCall, Usage
 from ._batches import Batches, Talk
 from ._messages import json_of
 from .errors import QsfError, error
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Executor
 
 
 class Stream(Iterator[Piece]):
@@ -30,7 +30,7 @@ class Stream(Iterator[Piece]):
         self._turn: EngineAnswer | None = None
         self._rounds = asked.options.get("max_tool_rounds", 8) if functions else 0
         self._new: list[dict[str, Any]] = []            # messages of this answer
-        self._over = False
+        self._over, self._whole = False, False
         self._tally = Tally()
         self.answer: Answer | None = None
         self.resolve: Callable[[Any], Any] = _not_awaitable
@@ -69,6 +69,7 @@ class Stream(Iterator[Piece]):
         while True:
             turn = self.start()._turn
             assert turn is not None
+            turn.whole = self._whole
             part = self._batches.piece(turn)
             self._tally.take(part)
             text, end = part.text, part.end
@@ -78,6 +79,15 @@ class Stream(Iterator[Piece]):
                     return Piece(text, part.reasoning, tuple(part.calls), part.logprob, part.token,
                                  self.answer)
             return Piece(text, part.reasoning, tuple(part.calls), part.logprob, part.token)
+
+    def ready(self) -> Piece | None:
+        """The next piece, if it is there already and is not the last one: never waits."""
+        pieces = self._turn.pieces if self._turn and not self._over else ()
+        if not pieces or pieces[0].end:
+            return None
+        part = pieces.popleft()
+        self._tally.take(part)
+        return Piece(part.text, part.reasoning, tuple(part.calls), part.logprob, part.token)
 
     def _end_turn(self, turn: EngineAnswer, end: str) -> bool:
         """The engine's answer has ended; whether another one follows, after results of functions."""
@@ -100,6 +110,7 @@ class Stream(Iterator[Piece]):
         if calls and self._rounds > 0 and all(call.name in self._functions for call in calls):
             self._rounds -= 1
             for call in calls:
+                from . import _schema           # a model that never calls needs none of it
                 result = self.resolve(_schema.called(self._functions[call.name], call.arguments))
                 self._new.append({"role": "tool", "tool_call_id": call.id, "name": call.name,
                                   "content": _schema.result_text(result)})
@@ -118,6 +129,7 @@ class Stream(Iterator[Piece]):
 
     def read(self) -> Answer:
         """The rest of it; returns the whole answer."""
+        self._whole = True
         for _ in self:
             pass
         if self.answer is None:
@@ -158,6 +170,7 @@ class Stream(Iterator[Piece]):
 
 
 def _not_awaitable(value: Any) -> Any:
+    import inspect
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()
@@ -186,8 +199,7 @@ class Tally:
         self.text += part.text
         self.reasoning += part.reasoning
         self.calls += part.calls
-        if part.token is not None:
-            self._tokens += 1
+        self._tokens += part.tokens
         if part.logprob:
             self.logprobs.append(part.logprob)
 
@@ -217,6 +229,7 @@ class AsyncStream(AsyncIterator[Piece]):
         return self._stream.answer if self._stream else None
 
     async def _run(self, call: Callable[[Stream], Any]) -> Any:
+        import asyncio
         loop = asyncio.get_running_loop()
         if self._stream is None:
             self._stream = self._make()
@@ -237,20 +250,32 @@ class AsyncStream(AsyncIterator[Piece]):
         return self
 
     async def __anext__(self) -> Piece:
+        piece = self._stream.ready() if self._stream else None
+        if piece is not None:
+            await self._pass()
+            return piece
         piece = await self._run(lambda stream: next(stream, None))
         if piece is None:
             raise StopAsyncIteration
         return _piece(piece)
 
+    async def _pass(self) -> None:
+        """Lets other tasks run."""
+        import asyncio
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._stream:
+                self._executor().submit(self._stream.close)
+            raise
+
     def __await__(self) -> Generator[Any, None, Answer]:
         return self._whole().__await__()
 
     async def _whole(self) -> Answer:
-        async for _ in self:
-            pass
-        if self.answer is None:
-            raise error("CANCELLED", "the answer was ended before its last piece")
-        return self.answer
+        answer = await self._run(lambda stream: stream.read())
+        assert isinstance(answer, Answer)
+        return answer
 
     async def aclose(self) -> None:
         """Ends the answer."""
@@ -271,6 +296,8 @@ def _piece(value: Any) -> Piece:
 
 def _awaited(value: Any, loop: asyncio.AbstractEventLoop) -> Any:
     """In a thread besides that of the loop."""
+    import asyncio
+    import inspect
     if not inspect.isawaitable(value):
         return value
 

@@ -3,13 +3,11 @@ SPDX-License-Identifier: MIT
 """
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union, overload
 
 from . import _device, _hub, _logits, _native, _options, _schema, _sessions, _vectors
@@ -26,11 +24,12 @@ from .conversation import Conversation
 from .errors import error, refuse, shown
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, ThreadPoolExecutor
+
     from typing_extensions import Unpack
 
     from ._vectors import Floats
 
-log = logging.getLogger("qsf")
 # Answers in a batch.
 PARALLEL = 8
 AdapterUse = Union["Adapter", "tuple[Adapter, float]"]
@@ -171,7 +170,7 @@ class Model:
         self.path = os.fspath(path)
         self.info: ModelInfo = info_of(context, parallel, device)
         for line in self.info.warnings:
-            log.warning("%s", line)
+            _native.warn("%s", line)
         self._end = weakref.finalize(self, _close, self._batches, handle)
 
     # ---- answers ----
@@ -258,6 +257,7 @@ class Model:
         with self._pool_lock:
             self._batches.check()               # a pool that is shut down would raise an error of its own
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
                 self._pool = ThreadPoolExecutor(64, "qsf")
             return self._pool
 

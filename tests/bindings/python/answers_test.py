@@ -38,6 +38,21 @@ class Answers(Case):
         self.assertEqual(list(stream), [])
         self.assertEqual(pickle.loads(pickle.dumps(pieces[0])).token, pieces[0].token)
 
+    def test_pieces_that_come_together_are_as_many(self):
+        model = self.load(tiny())
+        asked = {"max_tokens": 60, "logprobs": True, "top_logprobs": 2, "ignore_end": True, **COLD}
+        stream = model.generate("Once", stream=True, **asked)
+        pieces = list(stream)
+        for answer in stream.answer, model.generate("Once", **asked):
+            self.assertEqual([one.token for one in answer.logprobs], [piece.token for piece in pieces[:-1]])
+            self.assertEqual([len(one.top) for one in answer.logprobs], [2] * 60)
+            self.assertEqual(answer.text, "".join(pieces))
+            self.assertEqual((answer.usage.completion_tokens, answer.end), (60, "length"))
+        del asked["logprobs"], asked["top_logprobs"]
+        answer = model.generate("Once", **asked)
+        self.assertEqual((answer.text, answer.usage.completion_tokens, answer.logprobs),
+                         ("".join(pieces), 60, ()))
+
     def test_the_length_ends_an_answer(self):
         model = self.load(endless())
         answer = model.generate("x\n", max_tokens=3, **COLD)

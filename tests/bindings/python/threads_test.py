@@ -4,10 +4,34 @@ SPDX-License-Identifier: MIT
 
     threads_test.py LIBQSF_PYTHON [unittest options]
 """
-import asyncio, gc, math, os, pickle, signal, subprocess, sys, threading, unittest
+import asyncio, gc, linecache, math, os, pickle, signal, subprocess, sys, threading, unittest
 
 from python_case import CHAT, COLD, Case, LIBRARY, PACKAGE, endless, hello, load, tiny, whole
 import qsf
+
+
+def interrupted(line, call):
+    """Whether an interrupt came: at this line that the package runs during the call."""
+    left, package = [line], str(PACKAGE)
+
+    def trace(frame, event, _):
+        if not frame.f_code.co_filename.startswith(package):
+            return None
+        # A with statement is also a line when it ends, where an interrupt never comes.
+        if event == "line" and not linecache.getline(frame.f_code.co_filename,
+                                                     frame.f_lineno).lstrip().startswith("with "):
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
 
 
 class Together(Case):
@@ -88,6 +112,43 @@ class Together(Case):
                     signal.raise_signal(signal.SIGINT)
         self.assertEqual(n, 3)
         self.assertEqual(model.generate("x\n", max_tokens=2, **COLD).text, "again again ")
+
+    def test_an_interrupt_at_any_line_changes_no_other_answer(self):
+        model = self.load(tiny())
+        ask = lambda n: model.generate("Once", stream=True, max_tokens=n, **COLD)       # noqa: E731
+        want, cancelled = [piece.token for piece in ask(8)], 0
+        for line in range(1000):
+            other, ended = ask(8), ask(200)
+            got = [next(other).token]
+            was_interrupted = interrupted(line, lambda: [next(ended) for _ in range(4)])
+            try:
+                got += [piece.token for piece in other]
+            except qsf.QsfError as error:           # it came while a piece of this one was read
+                self.assertEqual(error.code, "CANCELLED")
+                cancelled += 1
+                want_here = want[: len(got)]
+            else:
+                want_here = want
+            self.assertEqual(got, want_here, f"interrupted at line {line}")
+            ended.close()
+            if not was_interrupted:
+                break
+        self.assertGreater(line, 100)
+        self.assertLess(cancelled, line / 4)
+
+    def test_whole_answers_and_streams_together(self):
+        model, got = self.load(endless()), {}
+
+        def run(i):
+            n = 40 * i
+            got[i] = (model.generate("x\n", max_tokens=n, **COLD).text if i % 2 else
+                      "".join(model.generate("x\n", max_tokens=n, stream=True, **COLD)))
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(1, 7)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(got, {i: "again " * 40 * i for i in range(1, 7)})
 
     def test_closing_ends_answers_of_other_threads(self):
         model, errors, begun = self.load(endless()), [], threading.Event()

@@ -66,6 +66,11 @@ assert make_wheel.machine_of(ELF + b"\xb7\0") == "aarch64"
 assert make_wheel.machine_of(LIBRARY.read_bytes()) in wheels[0].name, wheels[0].name
 assert make_wheel.needs(OBJDUMP) == ([], (2, 29)), make_wheel.needs(OBJDUMP)
 assert make_wheel.needs(OBJDUMP + "  NEEDED  liblz4.so.1\n")[0] == ["liblz4.so.1"]
+PE = b"MZ" + bytes(58) + (128).to_bytes(4, "little") + bytes(64) + b"PE\0\0\x64\x86"
+assert make_wheel.machine_of(PE) == "win_amd64"
+DLLS = "\tDLL Name: KERNEL32.dll\n\tDLL Name: api-ms-win-core-synch-l1-2-0.dll\n\tDLL Name: {}\n"
+assert make_wheel.needs_of_windows(DLLS.format("msvcrt.dll")) == []
+assert make_wheel.needs_of_windows(DLLS.format("libwinpthread-1.dll")) == ["libwinpthread-1.dll"]
 if wheels[0].name.endswith("-linux_x86_64.whl"):        # the library that was given needs others
     other = make_wheel.retagged(shutil.copy(wheels[0], WORK / wheels[0].name.replace("qsf-", "qsf-0.")),
                                 "manylinux_2_29_x86_64")
