@@ -4,6 +4,7 @@
 #ifndef QSF_QSF_FILE_H
 #define QSF_QSF_FILE_H
 
+#include "base/pool.h"
 #include "model/source.h"
 
 enum {
@@ -50,6 +51,10 @@ qsf_status  qsf_plain_units(qsf_source *s, const uint8_t *index, uint64_t embd_a
 
 /* Of a unit in two pieces: whether they are as long as its tensors ask for. */
 qsf_status  qsf_unit_check_pieces(const qsf_source *s, uint32_t unit, qsf_error *err);
+
+/* With QSF_CHECK_CRC, what qsf_unit_check_timed does with the CRC, by all threads of the pool. */
+qsf_status  qsf_unit_check_sum(const qsf_source *s, uint32_t unit, const void *stored, unsigned check,
+                               qsf_pool *pool, qsf_unit_times *t, qsf_error *err);
 
 /* Puts the second piece of a unit, whose CRC it checks, into raw bytes made of the first. */
 qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err);

@@ -1,6 +1,7 @@
 /* Units of a QSF file: tensor headers, and the check of a unit's bytes against what opening the
  * file found.
  * SPDX-License-Identifier: MIT */
+#include "base/crc_shared.h"
 #include "model/compress.h"
 #include "model/planes.h"
 #include "model/qsf_file.h"
@@ -224,11 +225,11 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
 
 /* One piece of a unit: if it is in one, that is all of it. */
 static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const qsf_unit *u, const void *bytes,
-                                  bool rest, qsf_error *err)
+                                  bool rest, qsf_pool *pool, qsf_error *err)
 {
     char name[32];
     const uint64_t len = rest ? u->rest : u->stored - u->rest;
-    if (s->crc32(0, bytes, (size_t)len) == (rest ? u->rest_crc : u->crc)) return QSF_OK;
+    if (qsf_crc32_shared(pool, s->crc32, bytes, (size_t)len) == (rest ? u->rest_crc : u->crc)) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT,
                     "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert "
                     "the file again", s->path, qsf_unit_name(s, unit, name), (unsigned long long)len,
@@ -236,11 +237,22 @@ static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const qsf_
 }
 
 static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const qsf_unit *u, const uint8_t *stored,
-                                 bool first, qsf_error *err)
+                                 bool first, qsf_pool *pool, qsf_error *err)
 {
-    const qsf_status st = piece_check_crc(s, unit, u, stored, false, err);
+    const qsf_status st = piece_check_crc(s, unit, u, stored, false, pool, err);
     if (st || first || !u->rest) return st;
-    return piece_check_crc(s, unit, u, stored + u->stored - u->rest, true, err);
+    return piece_check_crc(s, unit, u, stored + u->stored - u->rest, true, pool, err);
+}
+
+qsf_status qsf_unit_check_sum(const qsf_source *s, uint32_t unit, const void *stored, unsigned check,
+                              qsf_pool *pool, qsf_unit_times *t, qsf_error *err)
+{
+    const qsf_unit u = check & QSF_CHECK_SHARED ? qsf_unit_shared(s, unit) : s->units[unit];
+    if (!(check & QSF_CHECK_CRC) || !u.has_crc) return QSF_OK;
+    const uint64_t begin = qsf_now(s->platform);
+    const qsf_status st = unit_check_crc(s, unit, &u, stored, check & QSF_CHECK_FIRST, pool, err);
+    t->check += qsf_now(s->platform) - begin;
+    return st;
 }
 
 /* ---- units in two pieces ---- */
@@ -272,7 +284,7 @@ static void unit_join(const qsf_source *s, uint32_t unit, const uint8_t *stored,
 qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err)
 {
     const qsf_planes planes = unit_planes(s, unit);
-    const qsf_status st = piece_check_crc(s, unit, &s->units[unit], rest, true, err);
+    const qsf_status st = piece_check_crc(s, unit, &s->units[unit], rest, true, NULL, err);
     if (!st) qsf_planes_refine(&planes, rest, raw);
     return st;
 }
@@ -283,12 +295,8 @@ qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *st
     const qsf_unit part = check & QSF_CHECK_SHARED ? qsf_unit_shared(s, unit) : s->units[unit], *u = &part;
     const uint8_t *bytes = stored;
     const bool first = check & QSF_CHECK_FIRST;
-    if (check & QSF_CHECK_CRC && u->has_crc) {
-        const uint64_t begin = qsf_now(s->platform);
-        const qsf_status st = unit_check_crc(s, unit, u, stored, first, err);
-        t->check += qsf_now(s->platform) - begin;
-        if (st) return st;
-    }
+    const qsf_status sum = qsf_unit_check_sum(s, unit, stored, check, NULL, t, err);
+    if (sum) return sum;
     if (u->compression != QSF_COMPRESS_NONE) {
         const uint64_t begin = qsf_now(s->platform);
         qsf_status st = QSF_OK;

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "weights/weights.h"
 #include "model/experts_alone.h"
+#include "model/qsf_file.h"
 #include "model/roles.h"
 
 #include "tensor/ggml_tiles.h"
@@ -320,6 +321,7 @@ qsf_status qsf_weights_make(const qsf_source *s, uint32_t unit, const qsf_unit_r
     memset(w, 0, sizeof *w);
     const unsigned check = (crc ? QSF_CHECK_CRC : 0) | (room->first ? QSF_CHECK_FIRST : 0) |
                            (room->shared ? QSF_CHECK_SHARED : 0);
-    const qsf_status st = qsf_unit_check_timed(s, unit, room->stored, raw, check, t, err);
+    qsf_status st = qsf_unit_check_sum(s, unit, room->stored, check, room->pool, t, err);
+    if (!st) st = qsf_unit_check_timed(s, unit, room->stored, raw, check & ~(unsigned)QSF_CHECK_CRC, t, err);
     return st ? st : weights_form(s, unit, room, packed ? raw : room->stored, w, err);
 }

@@ -1,6 +1,7 @@
 /* The thread pool: every piece is done once, late threads delay little, errors do not leak.  And
  * how many threads a streamed pass settles at.
  * SPDX-License-Identifier: MIT */
+#include "base/crc_shared.h"
 #include "base/pool.h"
 #include "base/pool_rest.h"
 #include "test.h"
@@ -265,9 +266,29 @@ TEST(rest_follows_what_the_machine_gives)
     CHECK(rest_second(&r, &now, 60) > 850);
 }
 
+/* Of parts of any length, the last one shorter or not. */
+TEST(pool_computes_the_crc_of_one)
+{
+    static const size_t lens[] = { 0, 1, 65536, 131071, 131072, 131073, 1000003, 4 << 20 };
+    uint8_t *bytes = malloc(4 << 20);
+    CHECK(bytes);
+    uint32_t x = 1;
+    for (uint32_t i = 0; i < 4 << 20; i++) bytes[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
+    for (uint32_t threads = 1; threads <= 5; threads += 2) {
+        qsf_pool *pool;
+        CHECK_EQ(qsf_pool_new(qsf_platform_native(), threads, &pool, NULL), QSF_OK);
+        for (size_t i = 0; i < sizeof lens / sizeof *lens; i++)
+            CHECK_EQ(qsf_crc32_shared(pool, qsf_crc32, bytes, lens[i]), qsf_crc32(0, bytes, lens[i]));
+        qsf_pool_free(pool);
+    }
+    CHECK_EQ(qsf_crc32_shared(NULL, qsf_crc32, bytes, 1000003), qsf_crc32(0, bytes, 1000003));
+    free(bytes);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
+    RUN(pool_computes_the_crc_of_one);
     RUN(pool_of_one);
     RUN(pool_of_two);
     RUN(pool_of_more_than_processors);
