@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "answer_view.h"
 #include "run.h"
+#include "tty.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,12 +169,15 @@ typedef struct prompt_progress {
 
 static void prompt_progress_begin(prompt_progress *p, run_session *s, size_t n_done, size_t n)
 {
+    enum { WIDEST_LINE = 48 };              /* of a line wider than the terminal, rows would stay */
     qsf_model_info info = { .size = sizeof info };
+    size_t cols, rows;
     qsf_model_get_info(s->model, &info);
     /* a download has that line */
     const bool arrives = s->set->arrival && !hub_arrival_whole(s->set->arrival);
-    *p = (prompt_progress){ .on = terminal_moves(stderr) && !arrives, .begun_ns = clock_ns(),
-                            .first = n_done, .n = n, .n_layers = info.n_layers,
+    tty_size(&cols, &rows);
+    *p = (prompt_progress){ .on = terminal_moves(stderr) && !arrives && cols > WIDEST_LINE,
+                            .begun_ns = clock_ns(), .first = n_done, .n = n, .n_layers = info.n_layers,
                             .n_batch = s->set->common.context.n_batch };
 }
 

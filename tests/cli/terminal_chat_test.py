@@ -315,6 +315,14 @@ class Commands(Scripted):
         t.asks("hi")                                        # the prompt is not computed again
         self.assertEqual(len(re.findall(rb"prompt: ", t.raw)), before)
 
+    def test_a_narrow_terminal_shows_the_answer_alone(self):
+        long = FOLDER / "narrow.txt"
+        long.write_text("x" * 8000)
+        t = self.says("hello", "-c", "100000", "-t", "1", "-b", "16", cols=20)
+        t.asks(f"/load-file {long}")
+        t.asks("short")
+        self.assertEqual(t.screen.lines()[-3:], ["> short", "Hello there.", ">"])
+
     def test_load_file(self):
         folder = FOLDER / "été dir"
         folder.mkdir(exist_ok=True)
