@@ -51,7 +51,7 @@ static void cache_part(void *arg, uint32_t thread, uint32_t piece)
         const uint8_t *record = c->shared.bytes + i * l->record;
         w.ahead = i + CACHE_AHEAD < c->shared.parts ? record + CACHE_AHEAD * l->record : NULL;
         l->ops->scores(l, k, &w, record, QSF_KV_BLOCK);
-        k->attention_softmax_inplace(r.s, QSF_KV_BLOCK, QSF_KV_BLOCK, c->heads, r.factor, r.m, r.l);
+        l->ops->softmax(k, &w, 0, c->heads, QSF_KV_BLOCK, r.m, r.l);
         l->ops->sum(l, k, &w, record, QSF_KV_BLOCK);
     }
 }

@@ -11,12 +11,13 @@ static const int32_t eb_sums[EB_R] = { 0 };
 static const qsf_exp_weights eb_weights = { 1, 1, -INFINITY, 0 };
 static const float eb_levels[QSF_SAMPLE_LEVELS] = { 0.9f, 0.8f, 0.7f, 0.6f, 0.5f, 0.4f, 0.3f, 0.2f };
 
-static void eb_softmax_step(kernel_bench *e)
+static void eb_softmax_step(kernel_bench *e, bool codes)
 {
-    float factor[EB_R], m[EB_R], l[EB_R] = { 0 };
+    float factor[EB_R], m[EB_R], l[EB_R] = { 0 }, *s = memcpy(e->c, e->a, sizeof(float) * EB_P * EB_R);
+    uint8_t p[EB_R * EB_P];
     for (size_t r = 0; r < EB_R; r++) m[r] = -INFINITY;
-    memcpy(e->c, e->a, sizeof(float) * EB_P * EB_R);
-    e->k.attention_softmax_inplace(e->c, EB_P, EB_P, EB_R, factor, m, l);
+    if (codes) e->k.attention_softmax_q8(p, e->y, s, EB_P, e->b, EB_P, EB_R, factor, m, l);
+    else e->k.attention_softmax_inplace(s, EB_P, EB_P, EB_R, factor, m, l);
 }
 static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n * sizeof(float)); }
 
@@ -55,15 +56,14 @@ static void eb_scan_steps(kernel_bench *e)
       e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))                               \
     X(attention_scores_q8, EB_P * EB_D * EB_R,                                                              \
       e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1, NULL))     \
-    X(attention_weights_q8, EB_P * EB_R,                                                                    \
-      e->k.attention_weights_q8((uint8_t *)e->c, e->y, e->b, EB_P, e->b, EB_P, EB_R))                       \
     X(attention_weighted_sum_q8, EB_P * EB_D * EB_R,                                                        \
       e->k.attention_weighted_sum_q8(e->c, eb_ones, (const uint8_t *)e->q, e->b, e->q, EB_D, EB_R, NULL))   \
     X(attention_weighted_sum_f16, EB_P * EB_D * EB_R,                                                       \
       e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R))                   \
     X(attention_weighted_sum_f32, EB_P * EB_D * EB_R,                                                       \
       e->k.attention_weighted_sum_f32(e->c, eb_ones, e->b, EB_P, e->a, EB_P, EB_D, EB_R))                   \
-    X(attention_softmax_inplace, EB_P * EB_R, eb_softmax_step(e))                                           \
+    X(attention_softmax_inplace, EB_P * EB_R, eb_softmax_step(e, false))                                    \
+    X(attention_softmax_q8, EB_P * EB_R, eb_softmax_step(e, true))                                          \
     X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                               \
     X(layer_norm, EB_N, e->k.layer_norm(e->c, e->a, e->b, e->b, EB_N, 1e-5f))                               \
     X(rms_norm, EB_N, e->k.rms_norm(e->c, e->a, e->b, EB_N, 1e-5f))                                         \

@@ -229,7 +229,8 @@ static void attention_weighted_sum_f32_avx2(float *o, const float *factor, const
         weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 1);
 }
 
-static void attention_weights_q8_avx2(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+/* Softmax weights times the values' scales as codes. */
+static void weights_q8_avx2(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                       size_t n, size_t rep)
 {
     __m256 scales[4], w[4];
@@ -253,6 +254,13 @@ static void attention_weights_q8_avx2(uint8_t *p, float *pd, const float *s, siz
                             _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
         pd[r] = to_code > 0 ? top / 255 : 0;
     }
+}
+
+static void attention_softmax_q8_avx2(uint8_t *p, float *pd, float *s, size_t lds, const float *vd,
+                                     size_t n, size_t rep, float *factor, float *m, float *l)
+{
+    attention_softmax_inplace_avx2(s, lds, n, rep, factor, m, l);
+    weights_q8_avx2(p, pd, s, lds, vd, n, rep);
 }
 
 /* Sixteen columns of R vectors, n of them stored: values widened to 16 bits once,
@@ -330,7 +338,7 @@ void qsf_attention_avx2(qsf_kernels *k)
     k->attention_softmax_inplace = attention_softmax_inplace_avx2;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_avx2;
     k->attention_weighted_sum_f32 = attention_weighted_sum_f32_avx2;
-    k->attention_weights_q8 = attention_weights_q8_avx2;
+    k->attention_softmax_q8 = attention_softmax_q8_avx2;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_avx2;
     k->causal_mask_apply = causal_mask_apply_avx2;
 }

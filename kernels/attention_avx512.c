@@ -181,22 +181,123 @@ static void attention_softmax_inplace_avx512(float *s, size_t lds, size_t n, siz
     }
 }
 
-static void attention_weights_q8_avx512(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
-                                        size_t n, size_t rep)
+/* ---- the softmax with its weights as codes ----
+ * In three passes over all vectors: a vector's steps wait for one another, those of different
+ * vectors do not. */
+
+/* What attention_softmax_q8 is given, of up to eight vectors, and what the passes tell each
+ * other. */
+typedef struct softmax_avx512 {
+    float    *s, *factor, *m, *l, *pd;
+    float    *top, *to_code;    /* the maxima, 0 if all is masked so far; 1 / pd */
+    size_t    lds;
+    __mmask16 low, high;        /* positions */
+    __m512    d0, d1;           /* scales of values */
+} softmax_avx512;
+
+/* Maxima and factors.  whole: of R vectors and all positions. */
+QSF_TEMPLATE void softmax_top_avx512(const softmax_avx512 *a, size_t rows, int R, bool whole)
 {
-    const __mmask16 low = first_avx512(n), high = first_avx512(n > 16 ? n - 16 : 0);
-    const __m512 d0 = _mm512_maskz_loadu_ps(low, vd), d1 = _mm512_maskz_loadu_ps(high, vd + 16);
-    for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
-        const __m512 a = _mm512_mul_ps(_mm512_maskz_loadu_ps(low, s), d0),
-            b = _mm512_mul_ps(_mm512_maskz_loadu_ps(high, s + 16), d1);
-        const float top = _mm512_reduce_max_ps(_mm512_max_ps(a, b)),
-            to_code = top >= QSF_KV_LEAST ? 255 / top : 0;
-        const __m512 f = _mm512_set1_ps(to_code);
-        _mm_storeu_si128((__m128i *)(void *)p,
-                         _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(a, f))));
-        _mm_storeu_si128((__m128i *)(void *)(p + 16),
-                         _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(b, f))));
-        pd[r] = to_code > 0 ? top / 255 : 0;
+    const __mmask16 low = whole ? 0xffff : a->low, high = whole ? 0xffff : a->high;
+    const __m512 least = _mm512_set1_ps(-INFINITY);
+    const __mmask16 some = first_avx512(rows);
+    __m512 v[8];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        const float *s = a->s + QSF_MIN((size_t)r, rows - 1) * a->lds;
+        /* NaN as first operand is passed over */
+        v[r] = _mm512_max_ps(_mm512_mask_loadu_ps(least, low, s), least);
+        v[r] = _mm512_max_ps(_mm512_mask_loadu_ps(least, high, s + 16), v[r]);
+    }
+    const __m512 old = _mm512_mask_loadu_ps(least, some, a->m),
+        top = _mm512_max_ps(reduce8_avx512(v, R, greater_avx512), old);
+    const __mmask16 any = _mm512_mask_cmp_ps_mask(some, top, least, _CMP_NEQ_UQ),
+        same = _mm512_cmp_ps_mask(old, top, _CMP_EQ_OQ);
+    const __m512 f = _mm512_mask_mov_ps(exp_avx512(_mm512_sub_ps(old, top)), same, _mm512_set1_ps(1));
+    _mm512_mask_storeu_ps(a->m, some, top);
+    _mm512_mask_storeu_ps(a->top, some, _mm512_maskz_mov_ps(any, top));
+    _mm512_mask_storeu_ps(a->factor, some, _mm512_maskz_mov_ps(any, f));
+}
+
+/* Weights times the values' scales, which s becomes, and their sums. */
+QSF_TEMPLATE void softmax_exp_avx512(const softmax_avx512 *a, size_t rows, int R, bool whole)
+{
+    const __mmask16 low = whole ? 0xffff : a->low, high = whole ? 0xffff : a->high;
+    const __m512 least = _mm512_set1_ps(-INFINITY);
+    const __mmask16 some = first_avx512(rows);
+    __m512 sum[8], most[8];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        sum[r] = most[r] = _mm512_setzero_ps();
+        if ((size_t)r >= rows) continue;
+        float *s = a->s + (size_t)r * a->lds;
+        const __m512 t = _mm512_set1_ps(a->top[r]);
+        const __m512 e0 = exp_avx512(_mm512_sub_ps(_mm512_mask_loadu_ps(least, low, s), t)),
+            e1 = exp_avx512(_mm512_sub_ps(_mm512_mask_loadu_ps(least, high, s + 16), t));
+        const __m512 w0 = _mm512_mul_ps(e0, a->d0), w1 = _mm512_mul_ps(e1, a->d1);
+        _mm512_mask_storeu_ps(s, low, w0);
+        _mm512_mask_storeu_ps(s + 16, high, w1);
+        sum[r] = _mm512_add_ps(e0, e1);
+        most[r] = _mm512_max_ps(w0, w1);
+    }
+    const __m512 m = _mm512_mask_loadu_ps(least, some, a->m), l = _mm512_maskz_loadu_ps(some, a->l);
+    _mm512_mask_storeu_ps(a->l, _mm512_cmp_ps_mask(m, least, _CMP_NEQ_UQ),
+                          _mm512_add_ps(_mm512_mul_ps(l, _mm512_maskz_loadu_ps(some, a->factor)),
+                                        reduce8_avx512(sum, R, sum_avx512)));
+    const __m512 top = reduce8_avx512(most, R, greater_avx512), unit = _mm512_set1_ps(255);
+    const __mmask16 enough = _mm512_cmp_ps_mask(top, _mm512_set1_ps(QSF_KV_LEAST), _CMP_GE_OQ);
+    _mm512_mask_storeu_ps(a->to_code, some, _mm512_maskz_div_ps(enough, unit, top));
+    _mm512_mask_storeu_ps(a->pd, some, _mm512_maskz_div_ps(enough, top, unit));
+}
+
+static void softmax_codes_avx512(uint8_t *p, const softmax_avx512 *a, size_t rep)
+{
+    const float *s = a->s;
+    for (size_t r = 0; r < rep; r++, s += a->lds, p += QSF_KV_BLOCK) {
+        const __m512 f = _mm512_set1_ps(a->to_code[r]);
+        const __m512i c0 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(a->low, s), f)),
+            c1 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(a->high, s + 16), f));
+        _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtusepi32_epi8(c0));
+        _mm_storeu_si128((__m128i *)(void *)(p + 16), _mm512_cvtusepi32_epi8(c1));
+    }
+}
+
+/* From vector r on. */
+QSF_TEMPLATE softmax_avx512 softmax_from_avx512(softmax_avx512 a, size_t r)
+{
+    a.s += r * a.lds;
+    a.factor += r, a.m += r, a.l += r, a.pd += r, a.top += r, a.to_code += r;
+    return a;
+}
+static void softmax_some_avx512(uint8_t *p, const softmax_avx512 *all, size_t rep)
+{
+    const size_t eights = (all->low & all->high) == 0xffff ? rep / 8 * 8 : 0;
+    for (size_t r = 0; r < rep; r += 8) {
+        const softmax_avx512 a = softmax_from_avx512(*all, r);
+        if (r < eights) softmax_top_avx512(&a, 8, 8, true);
+        else if (rep - r > 4) softmax_top_avx512(&a, QSF_MIN(rep - r, (size_t)8), 8, false);
+        else softmax_top_avx512(&a, rep - r, 4, false);
+    }
+    for (size_t r = 0; r < rep; r += 8) {
+        const softmax_avx512 a = softmax_from_avx512(*all, r);
+        if (r < eights) softmax_exp_avx512(&a, 8, 8, true);
+        else if (rep - r > 4) softmax_exp_avx512(&a, QSF_MIN(rep - r, (size_t)8), 8, false);
+        else softmax_exp_avx512(&a, rep - r, 4, false);
+    }
+    softmax_codes_avx512(p, all, rep);
+}
+static void attention_softmax_q8_avx512(uint8_t *p, float *pd, float *s, size_t lds, const float *vd,
+                                        size_t n, size_t rep, float *factor, float *m, float *l)
+{
+    enum { MOST = 64 };
+    float top[MOST], to_code[MOST];
+    for (size_t r = 0; r < rep; r += MOST) {
+        softmax_avx512 a = { s + r * lds, factor + r, m + r, l + r, pd + r, top, to_code, lds,
+                             first_avx512(n), first_avx512(n > 16 ? n - 16 : 0),
+                             _mm512_setzero_ps(), _mm512_setzero_ps() };
+        a.d0 = _mm512_maskz_loadu_ps(a.low, vd);
+        a.d1 = _mm512_maskz_loadu_ps(a.high, vd + 16);
+        softmax_some_avx512(p + r * QSF_KV_BLOCK, &a, QSF_MIN(rep - r, (size_t)MOST));
     }
 }
 
@@ -277,7 +378,7 @@ void qsf_attention_avx512(qsf_kernels *k)
 {
     k->attention_scores_q8 = attention_scores_q8_avx512;
     k->attention_softmax_inplace = attention_softmax_inplace_avx512;
-    k->attention_weights_q8 = attention_weights_q8_avx512;
+    k->attention_softmax_q8 = attention_softmax_q8_avx512;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_avx512;
 }
 

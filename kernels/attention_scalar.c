@@ -77,7 +77,8 @@ static void attention_weighted_sum_f32_scalar(float *o, const float *factor, con
     }
 }
 
-static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+/* Softmax weights times the values' scales as codes. */
+static void weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                         size_t n, size_t rep)
 {
     for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
@@ -88,6 +89,13 @@ static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, s
         memset(p + n, 0, QSF_KV_BLOCK - n);
         pd[r] = to_code > 0 ? top / 255 : 0;
     }
+}
+
+static void attention_softmax_q8_scalar(uint8_t *p, float *pd, float *s, size_t lds, const float *vd,
+                                     size_t n, size_t rep, float *factor, float *m, float *l)
+{
+    attention_softmax_inplace_scalar(s, lds, n, rep, factor, m, l);
+    weights_q8_scalar(p, pd, s, lds, vd, n, rep);
 }
 
 static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const uint8_t *p, const float *pd,
@@ -122,7 +130,7 @@ void qsf_attention_scalar(qsf_kernels *k)
     k->attention_softmax_inplace = attention_softmax_inplace_scalar;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_scalar;
     k->attention_weighted_sum_f32 = attention_weighted_sum_f32_scalar;
-    k->attention_weights_q8 = attention_weights_q8_scalar;
+    k->attention_softmax_q8 = attention_softmax_q8_scalar;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_scalar;
     k->causal_mask_apply = causal_mask_apply_scalar;
 }

@@ -215,7 +215,8 @@ static void attention_weighted_sum_f32_v128(float *o, const float *factor, const
         weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 1);
 }
 
-static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+/* Softmax weights times the values' scales as codes. */
+static void weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                       size_t n, size_t rep)
 {
     for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
@@ -233,6 +234,13 @@ static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, siz
                                v4_nearest(w[i + 2] * f), v4_nearest(w[i + 3] * f));
         pd[r] = to_code > 0 ? top / 255 : 0;
     }
+}
+
+static void attention_softmax_q8_v128(uint8_t *p, float *pd, float *s, size_t lds, const float *vd,
+                                     size_t n, size_t rep, float *factor, float *m, float *l)
+{
+    attention_softmax_inplace_v128(s, lds, n, rep, factor, m, l);
+    weights_q8_v128(p, pd, s, lds, vd, n, rep);
 }
 
 /* Four columns of R vectors, n of them stored: values widened to 16 bits once,
@@ -303,7 +311,7 @@ void qsf_attention_v128(qsf_kernels *k)
     k->attention_softmax_inplace = attention_softmax_inplace_v128;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_v128;
     k->attention_weighted_sum_f32 = attention_weighted_sum_f32_v128;
-    k->attention_weights_q8 = attention_weights_q8_v128;
+    k->attention_softmax_q8 = attention_softmax_q8_v128;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_v128;
     k->causal_mask_apply = causal_mask_apply_v128;
 }

@@ -200,10 +200,11 @@ typedef struct qsf_kernels {
                                        const uint16_t *v, size_t n, size_t head_dim, size_t rep);
     void (*attention_weighted_sum_f32)(float *o, const float *factor, const float *s, size_t lds,
                                        const float *v, size_t n, size_t head_dim, size_t rep);
-    /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the
-     * largest s * vd / 255.  s >= 0; zeros after n. */
-    void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,
-                                 size_t rep);
+    /* q8 again: the softmax's step, n <= QSF_KV_BLOCK, with its weights w as codes:
+     * p[rep][QSF_KV_BLOCK] = w * vd / pd, to nearest even, 0 to 255, zeros after n; pd[rep] = the
+     * largest w * vd / 255.  s may be changed. */
+    void (*attention_softmax_q8)(uint8_t *p, float *pd, float *s, size_t lds, const float *vd, size_t n,
+                                 size_t rep, float *factor, float *m, float *l);
     void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd,
                                       const int8_t *v, size_t head_dim, size_t rep, const int8_t *ahead);
     /* [10] scores of positions first + i > current, or <= current - window (window > 0),

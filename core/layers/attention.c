@@ -190,6 +190,12 @@ static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t
     if (at > pos || at + n <= window_begin(pos, w->far)) return true;
     return at + n <= window_begin(pos, w->window) && at >= w->sinks;
 }
+/* Whether all rows of a group, whose positions rise, see the whole block at [at, at + n). */
+static bool view_is_whole(const qsf_pass *p, const attention_view *w, qsf_row_group g, uint32_t at, size_t n)
+{
+    const qsf_batch_row *rows = &p->batch->rows[g.first];
+    return !w->both && at + n <= (size_t)rows[0].pos + 1 && at >= window_begin(rows[g.n - 1].pos, w->window);
+}
 static void view_mask(const qsf_pass *p, const attention_view *w, float *s, size_t n, uint32_t at,
                       uint32_t pos)
 {
@@ -281,10 +287,10 @@ static void softmax_vectors(const qsf_pass *p, const attention_scratch *a, size_
 {
     const size_t each = a->counts.of ? 1 : n_vectors;
     for (size_t v = vector; v < vector + n_vectors; v += each) {
-        float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
         const float l = a->l[v];
-        p->k->attention_softmax_inplace(s, QSF_KV_BLOCK, n, each, factor, &a->m[v], &a->l[v]);
-        if (a->counts.of) qsf_kv_attention_note(&a->counts, v, e, l, *factor, a->m[v], a->l[v]);
+        p->cpu->kv->layout.ops->softmax(p->k, &a->work, v, each, n, a->m, a->l);
+        if (a->counts.of)
+            qsf_kv_attention_note(&a->counts, v, e, l, a->work.factor[v], a->m[v], a->l[v]);
     }
 }
 static void softmax_group(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t e,
@@ -292,7 +298,9 @@ static void softmax_group(const qsf_pass *p, const attention_scratch *a, qsf_row
 {
     const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     size_t first = 0;           /* of the vectors that the next step is for */
-    for (size_t r = 0; r < g.n; r++) {
+    const bool plain = p->layer->alibi <= 0 && p->layer->attn_softcap <= 0 &&
+        view_is_whole(p, &a->view, g, at, n);
+    for (size_t r = 0; r < g.n && !plain; r++) {
         const uint32_t pos = p->batch->rows[g.first + r].pos;
         uint32_t end = pos;
         const attention_view view = view_of_row(&a->view, &end);
@@ -304,7 +312,9 @@ static void softmax_group(const qsf_pass *p, const attention_scratch *a, qsf_row
         first = (r + 1) * rep;
         for (size_t v = r * rep; v < first; v++) {      /* nothing here is for this row */
             memset(a->work.s + v * QSF_KV_BLOCK, 0, n * sizeof(float));
+            memset(a->work.pc + v * QSF_KV_BLOCK, 0, QSF_KV_BLOCK);
             a->work.factor[v] = 1;
+            a->work.pd[v] = 0;
         }
     }
     softmax_vectors(p, a, first, g.n * rep - first, e, n);

@@ -31,7 +31,7 @@ typedef struct qsf_kv_work {
     size_t   vectors;
     float    scale;             /* of queries times keys */
     float   *q, *o;             /* [vectors][head_dim] queries; sums of values */
-    float   *s;                 /* [vectors][QSF_KV_BLOCK] a block's scores, then its weights */
+    float   *s;                 /* [vectors][QSF_KV_BLOCK] a block's scores; for floats then its weights */
     float   *factor;            /* [vectors] what the sums so far are scaled with */
     const uint8_t *ahead;       /* a record that comes soon; NULL: none */
     /* For codes: */
@@ -50,10 +50,12 @@ typedef struct qsf_kv_ops {
                   const float *v);
     /* Once before the first block: the queries as `scores` takes them. */
     void (*begin)(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w);
-    /* w->s = scale * q . k of the record's first n positions; then, of the same record,
-     * o = o * factor + s . v */
+    /* w->s = scale * q . k of the record's first n positions; a step of the online softmax for some
+     * vectors, whose running maxima and sums are m and l; then o = o * factor + weights . v */
     void (*scores)(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w, const uint8_t *record,
                    size_t n);
+    void (*softmax)(const qsf_kernels *kn, const qsf_kv_work *w, size_t first, size_t vectors, size_t n,
+                    float *m, float *l);
     void (*sum)(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w, const uint8_t *record,
                 size_t n);
 } qsf_kv_ops;

@@ -142,13 +142,21 @@ static void kv_scores_codes(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_k
                             qsf_kv_dim(l->head_dim), w->vectors, w->scale, ahead);
 }
 
+static void kv_softmax_codes(const qsf_kernels *kn, const qsf_kv_work *w, size_t first, size_t vectors,
+                             size_t n, float *m, float *l)
+{
+    kn->attention_softmax_q8(w->pc + first * QSF_KV_BLOCK, w->pd + first, w->s + first * QSF_KV_BLOCK,
+                             QSF_KV_BLOCK, w->codes.vd, n, vectors, w->factor + first, m + first, l + first);
+}
+
 static void kv_sum_codes(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w, const uint8_t *record,
                          size_t n)
 {
     const int8_t *ahead = l->v_bits == 8 && w->ahead ? (const int8_t *)w->ahead + l->v_at : NULL;
     (void)record;       /* its codes are in hand */
-    kn->attention_weights_q8(w->pc, w->pd, w->s, QSF_KV_BLOCK, w->codes.vd, n, w->vectors);
+    (void)n;
     kn->attention_weighted_sum_q8(w->o, w->factor, w->pc, w->pd, w->codes.v, l->head_dim, w->vectors, ahead);
 }
 
-const qsf_kv_ops qsf_kv_code_ops = { kv_store_codes, kv_begin_codes, kv_scores_codes, kv_sum_codes };
+const qsf_kv_ops qsf_kv_code_ops = { kv_store_codes, kv_begin_codes, kv_scores_codes,
+                                     kv_softmax_codes, kv_sum_codes };

@@ -9,6 +9,13 @@ static void kv_begin_float(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv
     (void)w;        /* queries are used unchanged */
 }
 
+static void kv_softmax_float(const qsf_kernels *kn, const qsf_kv_work *w, size_t first, size_t vectors,
+                             size_t n, float *m, float *l)
+{
+    kn->attention_softmax_inplace(w->s + first * QSF_KV_BLOCK, QSF_KV_BLOCK, n, vectors, w->factor + first,
+                                  m + first, l + first);
+}
+
 /* ---- 16 bits ---- */
 
 static void kv_store_f16(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i,
@@ -32,7 +39,8 @@ static void kv_sum_f16(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_wor
     kn->attention_weighted_sum_f16(w->o, w->factor, w->s, QSF_KV_BLOCK, v, n, l->head_dim, w->vectors);
 }
 
-const qsf_kv_ops qsf_kv_f16_ops = { kv_store_f16, kv_begin_float, kv_scores_f16, kv_sum_f16 };
+const qsf_kv_ops qsf_kv_f16_ops = { kv_store_f16, kv_begin_float, kv_scores_f16, kv_softmax_float,
+                                    kv_sum_f16 };
 
 /* ---- 32 bits ---- */
 
@@ -59,4 +67,5 @@ static void kv_sum_f32(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_wor
     kn->attention_weighted_sum_f32(w->o, w->factor, w->s, QSF_KV_BLOCK, v, n, l->head_dim, w->vectors);
 }
 
-const qsf_kv_ops qsf_kv_f32_ops = { kv_store_f32, kv_begin_float, kv_scores_f32, kv_sum_f32 };
+const qsf_kv_ops qsf_kv_f32_ops = { kv_store_f32, kv_begin_float, kv_scores_f32, kv_softmax_float,
+                                    kv_sum_f32 };

@@ -137,32 +137,6 @@ static void check_attention_weighted_sum_f32(table_test *t, const qsf_kernels *r
     check_weighted_sum(t, ref, var, false);
 }
 
-static void check_attention_weights_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    ROUNDS(t, 120) {
-        const block_case c = random_block(t);
-        float *s = guard_f32(t, (c.rep - 1) * c.lds + c.n), *pd[2];
-        uint8_t *p[2];
-        for (size_t i = 0; i < (c.rep - 1) * c.lds + c.n; i++)
-            s[i] = t->round == 0 ? 0 : fabsf(pick_f32(t, t->round % 5 == 1 ? 1e-34f : 1));
-        for (int v = 0; v < 2; v++) {
-            p[v] = guard_alloc(t, c.rep * QSF_KV_BLOCK);
-            pd[v] = guard_f32(t, c.rep);
-            memset(p[v], 77, c.rep * QSF_KV_BLOCK);
-            (v ? var : ref)->attention_weights_q8(p[v], pd[v], s, c.lds, c.d, c.n, c.rep);
-        }
-        same_f32(t, "pd", pd[0], pd[1], c.rep, 0);
-        if (memcmp(p[0], p[1], c.rep * QSF_KV_BLOCK)) miss(t, "other weights");
-        for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++) {
-            const float want = i % QSF_KV_BLOCK >= c.n ? 0
-                : s[i / QSF_KV_BLOCK * c.lds + i % QSF_KV_BLOCK] * c.d[i % QSF_KV_BLOCK];
-            const float unit = pd[0][i / QSF_KV_BLOCK];
-            if (fabsf((float)p[0][i] * unit - want) > 0.501f * unit + 1e-30f)
-                miss(t, "the reference is wrong");
-        }
-    }
-}
-
 static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 120) {
@@ -217,6 +191,57 @@ static void check_attention_softmax(table_test *t, const qsf_kernels *ref, const
         same_bytes(t, "s of a vector alone", s[2], s[1], total * sizeof **s);
         same_bytes(t, "factor of a vector alone", factor[2], factor[1], rep * sizeof **s);
         same_bytes(t, "l of a vector alone", l[2], l[1], rep * sizeof **s);
+    }
+}
+
+/* What a step of the softmax with codes gives. */
+typedef struct softmax_codes { uint8_t *p; float *pd, *s, *factor, *m, *l; } softmax_codes;
+
+/* Vectors of `each` at a time; of softmax's sums, every third case begins in the middle. */
+static softmax_codes step_with_codes(table_test *t, const qsf_kernels *k, const block_case *c, const float *s,
+                                     size_t each)
+{
+    const size_t total = (c->rep - 1) * c->lds + c->n;
+    const softmax_codes o = { guard_alloc(t, c->rep * QSF_KV_BLOCK), guard_f32(t, c->rep),
+                              guard_f32_copy(t, s, total), guard_f32(t, c->rep), guard_f32(t, c->rep),
+                              guard_f32(t, c->rep) };
+    memset(o.p, 77, c->rep * QSF_KV_BLOCK);
+    for (size_t r = 0; r < c->rep; r++) {
+        o.m[r] = (t->round + r) % 3 == 2 ? 20 * c->qd[r] : -INFINITY;
+        o.l[r] = o.m[r] > -INFINITY ? 3 : 0;
+    }
+    for (size_t r = 0; r < c->rep; r += each)
+        k->attention_softmax_q8(o.p + r * QSF_KV_BLOCK, o.pd + r, o.s + r * c->lds, c->lds, c->d, c->n, each,
+                                o.factor + r, o.m + r, o.l + r);
+    return o;
+}
+static void check_attention_softmax_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 120) {
+        const block_case c = random_block(t);
+        const size_t total = (c.rep - 1) * c.lds + c.n, codes = c.rep * QSF_KV_BLOCK;
+        float *s = guard_f32(t, total);
+        fill_f32(t, s, total, 20, 1e30f);
+        for (size_t i = 0; i < total; i++)
+            if (t->round % 4 == 3 && ((t->round + i / c.lds) % 8 == 7 || rng_next(t) >> 63)) s[i] = -INFINITY;
+        const softmax_codes a = step_with_codes(t, ref, &c, s, c.rep),
+            b = step_with_codes(t, var, &c, s, c.rep),
+            alone = step_with_codes(t, var, &c, s, 1);
+        near_f32(t, "m", a.m, b.m, c.rep, 0, 0);
+        near_f32(t, "l", a.l, b.l, c.rep, 1e-5, 0);
+        near_f32(t, "factor", a.factor, b.factor, c.rep, 2e-6, 1e-37);
+        near_f32(t, "pd", a.pd, b.pd, c.rep, 3e-6, 1e-30);
+        same_bytes(t, "codes of a vector alone", alone.p, b.p, codes);
+        same_bytes(t, "pd of a vector alone", alone.pd, b.pd, c.rep * sizeof *b.pd);
+        same_bytes(t, "l of a vector alone", alone.l, b.l, c.rep * sizeof *b.l);
+        for (size_t i = 0; i < codes; i++) {
+            const size_t r = i / QSF_KV_BLOCK, at = i % QSF_KV_BLOCK;
+            const double want = at >= c.n || a.m[r] == -INFINITY ? 0
+                : exp((double)s[r * c.lds + at] - a.m[r]) * c.d[at];
+            const double unit = a.pd[r];
+            if (abs(a.p[i] - b.p[i]) > 1 || (at >= c.n && b.p[i])) miss(t, "other codes");
+            if (fabs(a.p[i] * unit - want) > 0.501 * unit + 1e-30) miss(t, "the reference is wrong");
+        }
     }
 }
 

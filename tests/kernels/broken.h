@@ -126,11 +126,18 @@ static void scores_wrong_stride(float *s, size_t lds, const int8_t *q, const flo
     (void)lds;
     sound.attention_scores_q8(s, n, q, qd, qs, k, kd, n, dim, rep, scale, ahead);
 }
-static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
-                                   size_t n, size_t rep)
+static void codes_behind_the_end(uint8_t *p, float *pd, float *s, size_t lds, const float *vd, size_t n,
+                                 size_t rep, float *factor, float *m, float *l)
 {
-    sound.attention_weights_q8(p, pd, s, lds, vd, n, rep);
+    sound.attention_softmax_q8(p, pd, s, lds, vd, n, rep, factor, m, l);
     if (n < QSF_KV_BLOCK) p[n] = 1;
+}
+static void codes_without_scales(uint8_t *p, float *pd, float *s, size_t lds, const float *vd, size_t n,
+                                 size_t rep, float *factor, float *m, float *l)
+{
+    float first[QSF_KV_BLOCK];
+    for (size_t i = 0; i < n; i++) first[i] = vd[0];
+    sound.attention_softmax_q8(p, pd, s, lds, first, n, rep, factor, m, l);
 }
 static void softmax_mask_leaks(float *s, size_t lds, size_t n, size_t rep, float *factor, float *m, float *l)
 {
@@ -353,7 +360,8 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(add_narrow, narrow_cut, check_add_narrow, 0);
     CAUGHT(add_narrow, narrow_other_row, check_add_narrow, 0);
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
-    CAUGHT(attention_weights_q8, weights_behind_the_end, check_attention_weights_q8, 0);
+    CAUGHT(attention_softmax_q8, codes_behind_the_end, check_attention_softmax_q8, 0);
+    CAUGHT(attention_softmax_q8, codes_without_scales, check_attention_softmax_q8, 0);
     CAUGHT(attention_softmax_inplace, softmax_mask_leaks, check_attention_softmax, 0);
     CAUGHT(attention_softmax_inplace, softmax_shares_top, check_attention_softmax, 0);
     CAUGHT(attention_weighted_sum_f16, weighted_reads_garbage, check_attention_weighted_sum_f16, 0);

@@ -17,7 +17,7 @@
 #  include <unistd.h>
 #endif
 
-enum { GUARD_SLOTS = 12, GUARD_BYTES = 1 << 21, CANARY_BYTES = 256, CANARY = 0xa5 };
+enum { GUARD_SLOTS = 26, GUARD_BYTES = 1 << 21, CANARY_BYTES = 256, CANARY = 0xa5 };
 
 typedef struct guard_slot { uint8_t *base, *end, *p; } guard_slot;
 

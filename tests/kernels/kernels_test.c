@@ -87,7 +87,7 @@ static const table_entry table_entries[] = {
     ENTRY(attention_scores_f16, check_attention_scores_f16),
     ENTRY(attention_scores_q8, check_attention_scores_q8),
     ENTRY(attention_softmax_inplace, check_attention_softmax),
-    ENTRY(attention_weights_q8, check_attention_weights_q8),
+    ENTRY(attention_softmax_q8, check_attention_softmax_q8),
     ENTRY(attention_weighted_sum_f16, check_attention_weighted_sum_f16),
     ENTRY(attention_weighted_sum_f32, check_attention_weighted_sum_f32),
     ENTRY(attention_weighted_sum_q8, check_attention_weighted_sum_q8),

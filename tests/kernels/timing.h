@@ -99,12 +99,13 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));
     TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1, NULL));
-    TIME("attention_weights_q8", P * R, k->attention_weights_q8(p, f, a, P, c, P, R));
     TIME("attention_weighted_sum_f16", P * D * R, k->attention_weighted_sum_f16(y, f, a, P, b->h, P, D, R));
     TIME("attention_weighted_sum_f32", P * D * R, k->attention_weighted_sum_f32(y, f, a, P, c, P, D, R));
     TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R, NULL));
     TIME("attention_softmax_inplace", P * R, (memcpy(y, a, 4 * P * R),
                                               k->attention_softmax_inplace(y, P, P, R, f, m, l)));
+    TIME("attention_softmax_q8", P * R, (memcpy(y, a, 4 * P * R),
+                                         k->attention_softmax_q8(p, y + P * R, y, P, c, P, R, f, m, l)));
     TIME("causal_mask_apply", P, k->causal_mask_apply(y, P, 0, 20, 10));
     TIME("layer_norm", N, k->layer_norm(y, a, c, c, N, 1e-5f));
     TIME("rms_norm", N, k->rms_norm(y, a, c, N, 1e-5f));
