@@ -22,7 +22,8 @@ typedef struct qsf_row { qsf_seq seq; int32_t token; bool logits; } qsf_row;
 typedef struct qsf_devices qsf_devices;
 typedef struct qsf_platform qsf_platform;
 typedef struct qsf_device_use { size_t size; uint32_t first, n_layers; bool head; uint64_t weights,
-    kv, batch; uint64_t bytes; char name[128]; char left[160]; } qsf_device_use;
+    kv, batch; uint64_t bytes; char name[128]; char left[160]; uint32_t streamed; uint64_t slots;
+    char stream[160]; } qsf_device_use;
 typedef enum qsf_i2s_layout { QSF_I2S_AUTO = 0, QSF_I2S_QK256, QSF_I2S_SPLIT32, QSF_I2S_BITNET32,
     QSF_I2S_MICROSOFT, QSF_I2S_MICROSOFT_ARM, QSF_I2S_MICROSOFT_ROWS4, QSF_N_I2S_LAYOUTS }
     qsf_i2s_layout;
