@@ -106,6 +106,7 @@ static const option speed_rows[] = {
     CONTEXT("--kernel-route", NULL),
     CONTEXT("--isa", NULL),
     CONTEXT("--f32", NULL),
+    CONTEXT("--gpu-stream", "with --device gpu and --gpu-memory"),
 };
 
 #undef AT

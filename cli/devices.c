@@ -52,7 +52,11 @@ static void device_note(qsf_context *c, char note[DEVICE_NOTE])
                      u.head ? " and the head" : "", u.name, device_mb(u.weights), device_mb(u.kv),
                      device_mb(u.batch));
     if (u.left[0] && n > 0 && n < DEVICE_NOTE)
-        snprintf(note + n, DEVICE_NOTE - (size_t)n, "; others on the CPU (%s)", u.left);
+        n += snprintf(note + n, DEVICE_NOTE - (size_t)n, "; others on the CPU (%s)", u.left);
+    if (u.streamed && n > 0 && n < DEVICE_NOTE)
+        n += snprintf(note + n, DEVICE_NOTE - (size_t)n, "; slots %llu MB", device_mb(u.slots));
+    if (u.stream[0] && n > 0 && n < DEVICE_NOTE)
+        snprintf(note + n, DEVICE_NOTE - (size_t)n, "; %s", u.stream);
 }
 
 /* What --device gpu asks for. */

@@ -455,6 +455,14 @@ typedef enum qsf_head_mode { QSF_HEAD_EXACT = 0, QSF_HEAD_SCREEN = 1, QSF_HEAD_C
  * activations).  Blocks are closer to floats. */
 typedef enum qsf_act_quant { QSF_ACT_BLOCK = 0, QSF_ACT_ROW = 1 } qsf_act_quant;
 
+/* Layers that do not fit into a GPU's memory (qsf_context_use_device): OFF, they stay on the CPU.
+ * Otherwise their weights pass through the GPU for some batches: those of at least 8 rows
+ * (PROMPTS), all, or, by a trial when the context moves, those that become faster (AUTO; on hosts
+ * that must not block it is OFF). */
+typedef enum qsf_device_stream_kind {
+    QSF_STREAM_AUTO = 0, QSF_STREAM_OFF = 1, QSF_STREAM_PROMPTS = 2, QSF_STREAM_ALL = 3
+} qsf_device_stream_kind;
+
 /* How 2-bit weights without scales (TERNARY2, QK256: BitNet models) are multiplied with one row of
  * activations: by products (MAD: multiply and add), or by lookup tables of sums of two columns
  * (LUT).  Both give the same bits.  AUTO times both when a context is created, with the model's own
@@ -522,6 +530,7 @@ typedef struct qsf_context_options {
                                  * CPU has no room for their keys and values.  If the GPU fails, the CPU reads
                                  * the weights again for each batch, and takes that room beyond the plan.
                                  * Without effect if ram_budget is set */
+    qsf_device_stream_kind device_stream;   /* QSF_STREAM_AUTO; layers for which a GPU's memory has no room */
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */
@@ -582,6 +591,9 @@ typedef struct qsf_device_use {
     uint64_t bytes;          /* of them that are in use */
     char     name[128];      /* the GPU's; "" without one */
     char     left[160];      /* why other layers stay on the CPU: "layer 3: its mixer"; "" if none does */
+    uint32_t streamed;       /* this many layers before `first` pass through slots there, for some batches */
+    uint64_t slots;          /* bytes of the slots, which the sums above do not count */
+    char     stream[160];    /* for which batches, and what was measured; "" without such layers */
 } qsf_device_use;
 /* Computes layers of a new context on GPU i of the list: the longest run of layers that it can
  * compute, at most n_layers of them, and no more than fit into `memory` bytes there (0: no limit);

@@ -42,9 +42,9 @@ NAMES = {
     "adapter-memory": "adapterMemory",
     "first-stage": "firstStage",
 }
-# One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
-# load() has words for the last two.
-NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every", "device-layers"}
+# One sequence runs, guesses choose the rows with logits, a module is one instruction set, load()
+# has words for the next two, and in the package no weights pass through a GPU.
+NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every", "device-layers", "gpu-stream"}
 # generate() takes every option of samplers but these, topNSigma for top-n-sigma, and those of turns
 # below.
 NOT_GENERATED = {"samplers"}

@@ -60,7 +60,8 @@ static bool adapter_left(const device_executor *e, const qsf_adapter *a, qsf_err
         return true;
     }
     const uint64_t bytes = qsf_device_lora_bytes(&e->b, a, e->first, e->end),
-        all = has->weights + has->kv + has->batch + qsf_device_adapters_bytes(e) + bytes;
+        all = has->weights + has->kv + has->batch + QSF_DEVICE_LAYER_SLOTS * has->slot +
+              qsf_device_adapters_bytes(e) + bytes;
     if (!has->memory || all <= has->memory) return false;
     (void)qsf_fail(err, QSF_E_BUDGET, "adapter %.60s needs %llu MB of the GPU's memory, whose limit is %llu "
                    "MB", a->name, (unsigned long long)qsf_ceil_div(bytes, 1000000),

@@ -83,6 +83,7 @@ typedef struct qsf_device_buffers {
     bool     prompts;           /* attention of groups of rows is possible */
     uint64_t entries;           /* of the table */
     uint64_t align;             /* of bindings */
+    uint64_t slot_bytes;        /* of a slot that layers pass through (device_stream.h) */
     qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;

@@ -3,6 +3,7 @@
 #include "device/device_choose.h"
 
 #include "device/device_embedding.h"
+#include "device/device_stream.h"
 #include "model/part.h"
 
 /* ---- what is possible ---- */
@@ -106,12 +107,17 @@ static void head_bytes(const qsf_context *c, uint64_t *weights, uint64_t *logits
     *logits = (uint64_t)c->o.n_logits * qsf_round_up(c->hp->n_vocab, QSF_TILE_ROWS) * sizeof(float);
 }
 
-/* With its norms and biases, of which there are some sixteen at most. */
+/* Norms and biases of a layer, of which there are some sixteen at most. */
+static uint64_t vectors_bytes(const qsf_device_buffers *b)
+{
+    const uint64_t widest = QSF_MAX(QSF_MAX(b->ld, b->qkv_ld), b->ff_ld) * sizeof(float);
+    return 16 * qsf_round_up(widest, b->align);
+}
+
 static uint64_t layer_weights(const qsf_device_buffers *b, uint32_t layer)
 {
     uint64_t largest;
-    const uint64_t widest = QSF_MAX(QSF_MAX(b->ld, b->qkv_ld), b->ff_ld) * sizeof(float);
-    return layer_matrices(b->source, layer, &largest) + 16 * qsf_round_up(widest, b->align);
+    return layer_matrices(b->source, layer, &largest) + vectors_bytes(b);
 }
 
 /* Fills in what [first, end) takes. */
@@ -121,12 +127,15 @@ static void choice_bytes(const qsf_context *c, const qsf_device_buffers *b, qsf_
     if (x->end == c->hp->n_layers) head_bytes(c, &head, &logits);
     x->batch = logits + (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES; i++) x->batch += b->bytes[i];
-    x->kv = (x->end - x->first) * (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
-    x->weights = head;
+    x->kv = (x->end - x->first + x->streamed) * (uint64_t)b->n_blocks * b->bytes[QSF_DEVICE_SPARE];
+    x->weights = head + x->streamed * vectors_bytes(b);
     for (uint32_t i = x->first; i < x->end; i++) x->weights += layer_weights(b, i);
 }
 
-static uint64_t choice_total(const qsf_device_choice *x) { return x->weights + x->kv + x->batch; }
+static uint64_t choice_total(const qsf_device_choice *x)
+{
+    return x->weights + x->kv + x->batch + QSF_DEVICE_LAYER_SLOTS * x->slot;
+}
 
 /* Leaves the first layers out until the rest fits. */
 static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, uint64_t memory,
@@ -150,6 +159,32 @@ static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, 
                    (unsigned)(x->end - first), (unsigned long long)(memory / 1000000));
     return QSF_OK;
 }
+
+#if !defined(QSF_NO_STREAM)
+/* Layers [begin, x->first), which do not fit, pass through slots: for these, and for keys and
+ * values, more of the others make room.  If that is not possible, x is unchanged. */
+static void choose_stream(const qsf_context *c, const qsf_device_buffers *b, const qsf_device_info *info,
+                          uint32_t begin, qsf_device_choice *x)
+{
+    qsf_device_choice new = *x;
+    uint64_t largest;
+    if (c->o.device_stream == QSF_STREAM_OFF || begin == x->first) return;
+    for (uint32_t i = begin; i < x->end; i++) if (c->model->source->layers[i].kv_read) return;
+    do {
+        new.streamed = new.first - begin;
+        new.slot = 0;
+        for (uint32_t i = begin; i < new.first; i++)
+            new.slot = QSF_MAX(new.slot, layer_matrices(c->model->source, i, &largest));
+        new.slot = qsf_round_up(new.slot, b->align) + QSF_DEVICE_WEIGHTS * b->align;
+        choice_bytes(c, b, &new);
+    } while (choice_total(&new) > x->memory && ++new.first < new.end);
+    if (new.first == new.end || new.slot > info->max_buffer) return;
+    qsf_format(new.left, sizeof new.left, "%u of %u layers fit into %llu MB",
+               (unsigned)(new.end - new.first), (unsigned)(new.end - begin),
+               (unsigned long long)(x->memory / 1000000));
+    *x = new;
+}
+#endif
 
 /* The embedding goes there with the first layer, if the head has its matrix or it fits, too. */
 static void choose_embedding(const qsf_context *c, uint64_t memory, qsf_device_choice *x)
@@ -182,10 +217,16 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
             qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
     }
     qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv, info);
+#if !defined(QSF_NO_STREAM)
+    const uint32_t begin = out->first;
+#endif
     const qsf_status st = choice_fit(c, &b, memory, out, err);
     if (st) return st;
     keep_together(s, out);
     choice_bytes(c, &b, out);
+#if !defined(QSF_NO_STREAM)
+    choose_stream(c, &b, info, begin, out);
+#endif
     choose_embedding(c, memory, out);
     return out->first < out->end ? QSF_OK
         : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers that read other layers' keys need more on the GPU",

@@ -8,10 +8,13 @@
 #include "engine/context.h"
 
 typedef struct qsf_device_choice {
-    uint32_t first, end;            /* layers */
+    uint32_t first, end;            /* layers whose weights stay there */
+    uint32_t streamed;              /* as many before them pass through slots there (device_stream.h) */
+    uint64_t slot;                  /* bytes of a slot */
     bool     embedding;             /* rows of tokens are made there */
     uint64_t weights, kv, batch;    /* bytes that they take: the head's are weights, its logits batch */
     uint64_t memory;                /* their limit, with that of adapters; 0: none */
+    char     stream[160];           /* for which batches layers pass through */
     char     left[160];             /* why others are not on the device; "": all are */
 } qsf_device_choice;
 

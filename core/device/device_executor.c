@@ -61,6 +61,7 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     /* An error is the device's loss, which the next batch reports. */
     qsf_status st = qsf_device_flush(e, &err);
     qsf_device_ahead_drop(e);
+    if (e->stream.side) e->stream.side[to] = e->stream.side[from];
     e->cpu_does->kv_copy(e->cpu, to, from);
     qsf_replay_copy(&e->replay, to, from);
     for (uint32_t i = 0; i < e->end - e->first && !st; i++) {
@@ -73,6 +74,12 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
 static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 {
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
+}
+
+/* Whether the CPU has newer keys and values of a block than the layer that passes through. */
+static bool kv_is_older(const device_executor *e, const qsf_device_layer *l, uint32_t block)
+{
+    return l && l->slot && e->stream.side[block] == QSF_SIDE_CPU;
 }
 
 /* QSF_PENDING, on a host that must not block: call again with the same arguments. */
@@ -97,6 +104,8 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     if (!err) err = &own;
     qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
+    if (!write && kv_is_older(e, l, block)) l = NULL;
+    if (write && e->stream.side) e->stream.side[block] = QSF_SIDE_BOTH;
     if (write) qsf_replay_kept(&e->replay, block);
     if (write) qsf_device_ahead_drop(e);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
@@ -143,6 +152,7 @@ static void device_begin_batch(qsf_executor *x, bool embed)
     e->here = e->together = e->logits = e->came = e->few = e->embeds = false;
     e->rows_read = 0;
     e->ready.whole = e->ready.ran = false;
+    qsf_device_stream_begin(e);
     e->here = qsf_device_ahead_begin(e, embed);
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
@@ -307,8 +317,8 @@ static qsf_status rows_back(device_executor *e, qsf_error *err)
 
 static bool layers_ready(const device_executor *e)
 {
-    for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (!e->layers[i].ready) return false;
+    for (uint32_t i = e->stream.end; i < e->end; i++)
+        if (!e->layers[i - e->first].ready) return false;
     return true;
 }
 
@@ -355,6 +365,24 @@ static qsf_status device_embed(device_executor *e, const qsf_stage_work *work, q
     return st;
 }
 
+static qsf_status layer_weights_there(device_executor *e, qsf_device_layer *l, const qsf_stage_work *work,
+                                      qsf_error *err)
+{
+    const uint32_t number = work->stage.number;
+    if (l->slot) return qsf_device_stream_bring(e, number, work->w, err);
+    const qsf_status st = l->ready ? QSF_OK : qsf_device_layer_make(&e->b, l, number, work->w, err);
+    if (!st) e->there[number] = 1;
+    return st;
+}
+
+/* The layer begins, so that its slot will be free. */
+static qsf_status submit_slot(device_executor *e, uint32_t number, qsf_error *err)
+{
+    qsf_status st = qsf_device_batch_numbers(e, err);
+    if (!st) st = submit_listed(e, err);
+    return st ? st : qsf_device_stream_used(e, number, err);
+}
+
 static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const uint32_t number = work->stage.number;
@@ -362,17 +390,17 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (e->odd) return not_finite(e, err);
     if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (!st && !e->here && !(st = rows_there(e, err)))
+    if (!st && !e->here && !(st = rows_there(e, err)) && !e->stream.runs)
         st = qsf_device_ready_take(e, work->hidden, qsf_device_few_wanted(e), err);
     if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
-    if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
-    e->there[number] = 1;
+    if ((st = layer_weights_there(e, l, work, err))) return st;
     if (!e->all_ready) e->all_ready = layers_ready(e);
     if (e->batch.loras && (st = qsf_device_adapters_layer(e, l, err))) return st;
     if ((st = append_layer(e, l, err))) return st;
     for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
     if (st) return st;
+    if (!e->trial_times && l->slot) return submit_slot(e, number, err);
     if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
     if ((st = qsf_device_batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -471,6 +499,13 @@ static bool stage_ran(device_executor *e, const qsf_stage_work *work)
     return true;
 }
 
+/* Keys and values of layers that pass through. */
+static qsf_status device_sync(device_executor *e, qsf_error *err)
+{
+    const qsf_status st = qsf_device_flush(e, err);
+    return st ? st : qsf_device_stream_sync(e, err);
+}
+
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
 {
     device_executor *e = on_device(x);
@@ -478,7 +513,10 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st || stage_ran(e, work)) return st;
-    if (there) st = (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
+    if (there && !e->stream.synced) st = device_sync(e, err);
+    if (there && !st && number < e->stream.end && !e->stream.runs)
+        return e->cpu_does->stage(e->cpu, work, err);
+    if (there) st = st || (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_EMBEDDING && e->d) st = device_embed(e, work, err);
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
@@ -504,6 +542,7 @@ static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
     if (!done) qsf_device_ahead_drop(on_device(x));
     qsf_device_forget(on_device(x));
+    qsf_device_stream_end(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
     qsf_replay_end(&on_device(x)->replay, done);

@@ -9,6 +9,7 @@
 #include "device/device_embedding.h"
 #include "device/device_lora.h"
 #include "device/device_ready.h"
+#include "device/device_stream.h"
 #include "device/replay.h"
 
 struct device_executor {
@@ -18,6 +19,7 @@ struct device_executor {
     qsf_context        *c;
     qsf_device         *d;
     uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
+    qsf_device_stream   stream;         /* of them those whose weights do not stay there: the first ones */
     qsf_device_choice   choice;         /* the same, and why others are not */
     qsf_device_embedding embedding;
     qsf_device_layer   *layers;         /* [end - first] */

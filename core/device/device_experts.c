@@ -237,8 +237,7 @@ static void step_part(qsf_device_maker *k, const expert_product *p, const qsf_de
     s->wide = qsf_wgsl_expert_tiles(p->rows);
     s->experts = (qsf_wgsl_experts){ .form = (qsf_form)m->form, .block = m->t.block, .scales = scales,
                                      .bias = bias, .slices = m->t.cols >= 1024 ? 16 : 8 };
-    const uint8_t *data = m->t.data;
-    ranges[n++] = qsf_device_put_tiles(k, k->compiles ? data : data + tile * tile_row, tiles * tile_row);
+    ranges[n++] = qsf_device_put_tiles(k, m, tile * tile_row, tiles * tile_row);
     ranges[n++] = qsf_device_all_of(k->b, p->from);
     ranges[n++] = qsf_device_all_of(k->b, p->to);
     ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOTS);

@@ -232,6 +232,19 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
     return k.st;
 }
 
+qsf_status qsf_device_layer_again(const qsf_device_buffers *b, const qsf_device_layer *l,
+                                  const qsf_weights *w, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (uint32_t i = 0; i < l->n_parts && !st; i++) {
+        const qsf_device_part_of *p = &l->parts[i];
+        const qsf_matrix *m = &w->m[p->kind];
+        if (!p->bytes) st = qsf_device_upload_matrix(b, l->slot, p->at, m, err);
+        else st = qsf_device_upload(b, l->slot, p->at, (const uint8_t *)m->t.data + p->from, p->bytes, err);
+    }
+    return st;
+}
+
 qsf_status qsf_device_layer_there(const qsf_device_buffers *b, const qsf_device_layer *l, qsf_error *err)
 {
     qsf_status st = qsf_device_buffer_there(b, l->kv, err);

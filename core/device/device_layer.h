@@ -76,6 +76,9 @@ typedef struct qsf_device_site {
     float           times;
 } qsf_device_site;
 
+/* Weights in a layer's slot: a matrix, or bytes of one. */
+typedef struct qsf_device_part_of { uint32_t kind; uint64_t from, bytes, at; } qsf_device_part_of;
+
 typedef struct qsf_device_layer {
     bool          ready;
     uint32_t      number;
@@ -90,6 +93,10 @@ typedef struct qsf_device_layer {
     uint64_t      vectors_bytes;
     uint32_t      n_weights;
     qsf_device_id weights[QSF_DEVICE_WEIGHTS];
+    qsf_device_id slot;                 /* 0: it has weights of its own; else they pass through this buffer */
+    uint64_t      slot_at;              /* bytes of it that are in use */
+    uint32_t      n_parts;
+    qsf_device_part_of parts[QSF_DEVICE_WEIGHTS];
 } qsf_device_layer;
 
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
@@ -101,6 +108,9 @@ qsf_status qsf_device_layers_begin(qsf_device_buffers *b, qsf_device_layer *l, u
 /* Brings a layer's weights to the device and makes its list. */
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err);
+/* Brings the weights of a layer that was made to its slot again. */
+qsf_status qsf_device_layer_again(const qsf_device_buffers *b, const qsf_device_layer *l,
+                                  const qsf_weights *w, qsf_error *err);
 /* Waits until its buffers are there: qsf_device_buffer_there. */
 qsf_status qsf_device_layer_there(const qsf_device_buffers *b, const qsf_device_layer *l, qsf_error *err);
 void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);

@@ -21,6 +21,7 @@ static void device_release(device_executor *e)
     const qsf_platform *p = e->c->platform;
     const uint64_t n = e->end - e->first;
     qsf_device_forget(e);
+    qsf_device_stream_done(e);
     qsf_device_ready_drop(e);
     qsf_device_head_done(&e->head, &e->b);
     qsf_device_embedding_done(&e->embedding, &e->b);
@@ -71,6 +72,7 @@ qsf_status qsf_device_verdict(device_executor *e, qsf_error *err)
     qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
     for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
         st = qsf_device_layer_there(&e->b, &e->layers[i], err);
+    if (e->unchecked && !st) st = qsf_device_stream_there(e, err);
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
     if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->embedding.steps, err);
     for (uint32_t i = 0; e->unchecked && i < e->loras.n && !st; i++)

@@ -5,6 +5,7 @@
 #include "device/device_adapt.h"
 #include "device/device_few.h"
 #include "device/device_life.h"
+#include "device/device_pays.h"
 #include "model/part.h"
 
 /* The head is the device's if the last layer is. */
@@ -60,6 +61,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     e->b.ropes = e->c->ropes;
     if ((st = qsf_device_layers_begin(&e->b, e->layers, e->first, e->end, err))) return st;
+    if ((st = qsf_device_stream_init(e, e->choice.slot, err))) return st;
     return device_test(e, err);
 }
 
@@ -82,10 +84,14 @@ static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_ch
         return QSF_E_MEMORY;
     }
     *e = (device_executor){ .base = *c->executor, .cpu = c->executor, .cpu_does = c->executor->does, .c = c,
-                            .d = d, .first = choice->first, .end = choice->end, .choice = *choice };
+                            .d = d, .first = choice->first - choice->streamed, .end = choice->end,
+                            .stream = { .end = choice->first, .least = qsf_device_stream_asked(c) },
+                            .choice = *choice };
     e->base.does = &qsf_device_executor_table;
     c->executor = &e->base;
     c->tables.user = c->state.user = c->executor;
+    qsf_device_stream_say(e->choice.stream, sizeof e->choice.stream, e->first, e->stream.end,
+                          e->stream.least);
     qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
     if (!st) st = device_make(e, &c->error);
     if (!st) st = qsf_device_adapters_begin(e, &c->error);
@@ -113,6 +119,24 @@ static qsf_status choose_layers(qsf_context *c, qsf_devices *devices, uint32_t i
     return qsf_device_choose(c, &devices->info[i], n_layers, memory, choice, &c->error);
 }
 
+#if !defined(QSF_NO_STREAM)
+/* The context's layers do not pass through after all: their place is for others that stay. */
+static qsf_status without_stream(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                 uint64_t memory)
+{
+    device_executor *e = (device_executor *)(void *)c->executor;
+    char measured[sizeof e->choice.stream];
+    memcpy(measured, e->choice.stream, sizeof measured);
+    qsf_context_leave_device(c);
+    c->o.device_stream = QSF_STREAM_OFF;
+    const qsf_status st = qsf_context_use_device(c, devices, i, n_layers, memory);
+    if (st) return st;
+    e = (device_executor *)(void *)c->executor;
+    memcpy(e->choice.stream, measured, sizeof measured);
+    return QSF_OK;
+}
+#endif
+
 qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
                                   uint64_t memory)
 {
@@ -120,7 +144,17 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
     qsf_device *d;
     qsf_status st = choose_layers(c, devices, i, n_layers, memory, &choice);
     if (!st) st = devices->open(devices, i, &d, &c->error);
-    return st ? st : move_layers(c, d, &choice);
+    if (st) return st;
+#if defined(QSF_NO_STREAM)
+    return move_layers(c, d, &choice);
+#else
+    bool pays = true;
+    const bool tries = choice.streamed && c->o.device_stream == QSF_STREAM_AUTO;
+    if ((st = move_layers(c, d, &choice)) || !tries) return st;
+    if ((st = qsf_device_stream_trial(c, &pays))) qsf_context_leave_device(c);
+    if (st || pays) return st;
+    return without_stream(c, devices, i, n_layers, memory);
+#endif
 }
 
 static void use_of_choice(qsf_device_use *use, const qsf_device_choice *choice, const qsf_device_info *info)
@@ -130,8 +164,11 @@ static void use_of_choice(qsf_device_use *use, const qsf_device_choice *choice, 
     use->weights = choice->weights;
     use->kv = choice->kv;
     use->batch = choice->batch;
+    use->streamed = choice->streamed;
+    use->slots = QSF_DEVICE_LAYER_SLOTS * choice->slot;
     memcpy(use->name, info->name, sizeof use->name);
     memcpy(use->left, choice->left, sizeof use->left);
+    memcpy(use->stream, choice->stream, sizeof use->stream);
 }
 
 qsf_status qsf_context_device_fits(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,

@@ -59,14 +59,39 @@ qsf_status qsf_device_upload_matrix(const qsf_device_buffers *b, qsf_device_id t
     return st || whole == bytes ? st : qsf_device_upload(b, to, at + whole, end, sizeof end, err);
 }
 
-/* A buffer for some of the layer's weights. */
-static qsf_status weights_new(qsf_device_maker *k, uint64_t bytes, qsf_device_id *out)
+static qsf_status weights_full(const qsf_device_maker *k)
 {
-    if (k->l->n_weights == QSF_DEVICE_WEIGHTS)
-        return qsf_fail(k->err, QSF_E_UNSUPPORTED, "a layer has more than %d parts that the GPU binds",
-                        (int)QSF_DEVICE_WEIGHTS);
-    const qsf_status st = qsf_device_buffer_new(k->b, bytes, out, k->err);
-    if (!st) k->l->weights[k->l->n_weights++] = *out;
+    return qsf_fail(k->err, QSF_E_UNSUPPORTED, "a layer has more than %d parts that the GPU binds",
+                    (int)QSF_DEVICE_WEIGHTS);
+}
+
+/* Room in the layer's slot. */
+static qsf_status slot_room(qsf_device_maker *k, qsf_device_range *r)
+{
+    r->buffer = k->l->slot;
+    r->at = k->l->slot_at;
+    k->l->slot_at = qsf_round_up(r->at + r->len, k->b->d->info->binding_align);
+    return k->l->slot_at <= k->b->slot_bytes ? QSF_OK : weights_full(k);
+}
+
+/* Notes what the slot has at `at`; bytes 0: the whole matrix. */
+static qsf_status slot_part(qsf_device_maker *k, const qsf_matrix *m, uint64_t from, uint64_t bytes,
+                            uint64_t at)
+{
+    qsf_device_layer *l = k->l;
+    if (!l->slot) return QSF_OK;
+    if (l->n_parts == QSF_DEVICE_WEIGHTS) return weights_full(k);
+    l->parts[l->n_parts++] = (qsf_device_part_of){ (uint32_t)(m - k->w->m), from, bytes, at };
+    return QSF_OK;
+}
+
+/* Room for r->len bytes of the layer's weights: in its slot, or a buffer of their own. */
+static qsf_status weights_new(qsf_device_maker *k, qsf_device_range *r)
+{
+    if (k->l->slot) return slot_room(k, r);
+    if (k->l->n_weights == QSF_DEVICE_WEIGHTS) return weights_full(k);
+    const qsf_status st = qsf_device_buffer_new(k->b, r->len, &r->buffer, k->err);
+    if (!st) k->l->weights[k->l->n_weights++] = r->buffer;
     return st;
 }
 
@@ -74,7 +99,6 @@ static qsf_status weights_new(qsf_device_maker *k, uint64_t bytes, qsf_device_id
 static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_products *p)
 {
     qsf_device_range r = { 0 };
-    uint64_t at = 0;
     for (uint32_t i = 0; i < p->n; i++) r.len += matrix_bytes(p->m[i]);
     if (k->compiles || k->st) return r;
     if (k->given) {
@@ -86,8 +110,10 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
                          (unsigned long long)(r.len / 1000000));
         return r;
     }
-    if ((k->st = weights_new(k, r.len, &r.buffer))) return r;
+    k->st = weights_new(k, &r);
+    uint64_t at = r.at;
     for (uint32_t i = 0; i < p->n && !k->st; i++) {
+        if ((k->st = slot_part(k, p->m[i], 0, 0, at))) break;
         if (p->m[i]->t.data) k->st = qsf_device_upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
         at += matrix_bytes(p->m[i]);
     }
@@ -99,11 +125,14 @@ qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m)
     return put_matrices(k, &(qsf_device_products){ .m = { m }, .n = 1 });
 }
 
-qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const qsf_matrix *m, uint64_t from,
+                                      uint64_t bytes)
 {
     qsf_device_range r = { 0, 0, bytes };
-    if (k->compiles || k->st || (k->st = weights_new(k, bytes, &r.buffer))) return r;
-    k->st = qsf_device_upload(k->b, r.buffer, 0, data, bytes, k->err);
+    if (k->compiles || k->st || (k->st = weights_new(k, &r))) return r;
+    k->st = slot_part(k, m, from, bytes, r.at);
+    if (!k->st)
+        k->st = qsf_device_upload(k->b, r.buffer, r.at, (const uint8_t *)m->t.data + from, bytes, k->err);
     return r;
 }
 

@@ -46,9 +46,10 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, size_t n);
 qsf_device_range qsf_device_put_vectors(qsf_device_maker *k, const float *x, size_t n, const float *more,
                                         size_t n_more);
-/* Brings bytes of a matrix to a buffer of their own. */
-qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
-/* Brings a matrix to a buffer of its own. */
+/* Brings bytes of a matrix of the layer to a buffer of their own, or to the layer's slot. */
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const qsf_matrix *m, uint64_t from,
+                                      uint64_t bytes);
+/* The same with a whole matrix. */
 qsf_device_range qsf_device_put_matrix(qsf_device_maker *k, const qsf_matrix *m);
 /* How a matrix that is not tiles is stored. */
 qsf_wgsl_storage qsf_device_storage(const qsf_matrix *m);

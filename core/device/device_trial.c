@@ -24,10 +24,10 @@ static bool trial_on_device(const qsf_context *c)
     return c->executor->does == &qsf_device_executor_table && trial_executor(c)->d;
 }
 
-static uint32_t trial_rows(const qsf_context *c, uint32_t kind)
+static uint32_t trial_rows(const qsf_context *c, const qsf_device_trial *t)
 {
-    const bool prompt = kind == QSF_TRIAL_GPU_PROMPT || kind == QSF_TRIAL_CPU_PROMPT;
-    return prompt ? QSF_MIN(c->o.n_batch, QSF_TRIAL_ROWS) : 1;
+    const bool prompt = t->kind == QSF_TRIAL_GPU_PROMPT || t->kind == QSF_TRIAL_CPU_PROMPT;
+    return prompt ? QSF_MIN(c->o.n_batch, t->rows ? t->rows : QSF_TRIAL_ROWS) : 1;
 }
 
 /* A batch of the first positions of sequence 0, whose rows are made up. */
@@ -40,6 +40,8 @@ static void trial_batch(qsf_context *c, uint32_t n)
     for (uint32_t r = 0; r < n; r++) c->batch.rows[r] = (qsf_batch_row){ 0, r, 0, -1 };
     qsf_batch_group(&c->batch);
     e->here = e->together = e->logits = e->came = e->few = false;
+    e->stream.synced = true;
+    e->stream.runs = e->stream.end > e->first;
     e->cpu_does->begin(e->cpu, false);
     for (uint32_t r = 0; r < n; r++) {
         for (uint32_t i = 0; i < c->hp->n_embd; i++) {
@@ -50,13 +52,13 @@ static void trial_batch(qsf_context *c, uint32_t n)
     }
 }
 
-/* The sequence has a block while the layer is computed. */
+/* The sequence has blocks while the layer is computed. */
 static void trial_sequence(qsf_context *c, uint32_t n)
 {
     qsf_kv_seq *q = &c->tables.seqs[0];
-    q->n = n > 0;
+    q->n = (n + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK;
     q->length = n;
-    if (n) q->blocks[0] = q->places[0] = 0;
+    for (uint32_t i = 0; i < q->n; i++) q->blocks[i] = q->places[i] = i;
 }
 
 static qsf_stage_work trial_work(qsf_context *c, const qsf_weights *w, uint32_t n)
@@ -166,25 +168,26 @@ static void trial_cpu(qsf_context *c, qsf_device_trial *t, const qsf_weights *w,
 /* ---- both ---- */
 
 /* What the trial has left in the layer's keys and values. */
-static qsf_status trial_clear(qsf_context *c)
+static qsf_status trial_clear(qsf_context *c, uint32_t block)
 {
     device_executor *e = trial_executor(c);
-    const size_t n = (size_t)e->b.bytes[QSF_DEVICE_SPARE];
+    const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
     const qsf_device_layer *l = &e->layers[0];
     uint8_t *own;
     if (!l->kv) return QSF_OK;
     const uint32_t kv = qsf_layers_kept(c->model->source, c->o.quality, e->first);
-    const qsf_status st = e->cpu_does->kv_map(e->cpu, kv, 0, true, &own, &c->error);
+    const qsf_status st = e->cpu_does->kv_map(e->cpu, kv, block, true, &own, &c->error);
     if (st) return st;
-    memset(own, 0, n);
-    memset(e->words, 0, n);
-    return e->d->write(e->d->user, l->kv, 0, e->words, n, &c->error);
+    memset(own, 0, (size_t)n);
+    memset(e->words, 0, (size_t)n);
+    return e->d->write(e->d->user, l->kv, block * n, e->words, n, &c->error);
 }
 
 static qsf_status trial_measure(qsf_context *c, qsf_device_trial *t, const qsf_weights *w)
 {
     const device_executor *e = trial_executor(c);
-    const uint32_t n = trial_rows(c, t->kind), n_layers = e->end - e->first;
+    const uint32_t n = trial_rows(c, t), streamed = e->stream.end - e->first,
+        n_layers = streamed ? streamed : e->end - e->first;
     qsf_status st = QSF_OK;
     if (t->kind < QSF_TRIAL_CPU_ROW) st = trial_device(c, t, w, n, n_layers);
     else trial_cpu(c, t, w, n, n_layers);
@@ -197,7 +200,7 @@ static qsf_status trial_measure(qsf_context *c, qsf_device_trial *t, const qsf_w
 qsf_status qsf_device_trial_step(qsf_context *c, qsf_device_trial *t, bool *reading)
 {
     const qsf_weights *w;
-    qsf_status st;
+    qsf_status st = QSF_OK;
     *reading = false;
     while (trial_on_device(c) && t->kind < QSF_N_TRIAL_KINDS) {
         device_executor *e = trial_executor(c);
@@ -209,6 +212,7 @@ qsf_status qsf_device_trial_step(qsf_context *c, qsf_device_trial *t, bool *read
     c->batch.n = 0;
     if (!trial_on_device(c)) return QSF_OK;
     trial_executor(c)->here = false;
-    st = trial_clear(c);
+    const uint32_t rows = QSF_MIN(c->o.n_batch, QSF_MAX(t->rows, QSF_TRIAL_ROWS));
+    for (uint32_t i = 0; i < (rows + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK && !st; i++) st = trial_clear(c, i);
     return st ? qsf_device_fall(trial_executor(c), &c->error) : QSF_OK;
 }

@@ -99,6 +99,9 @@ static const option_row context_rows[] = {
         "qsf_refine adds the low bits"),
     WHOLE("device-layers", device_layers, 0, LAYERS_MOST, 0, "layers",
         "this many last layers will move to a GPU: their weights do not stay in memory"),
+    CHOICE("gpu-stream", device_stream, QSF_STREAM_ALL, QSF_STREAM_AUTO, "auto|off|prompts|all",
+        "weights that do not fit into the GPU's memory pass through it: never (off), for batches of 8 and "
+        "more tokens (prompts), for all, or if that is faster by a trial (auto)"),
 };
 #undef OPTION_STRUCT
 

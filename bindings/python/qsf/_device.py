@@ -23,6 +23,7 @@ class Device:
     head: bool = False
     bytes: int = 0              # of the GPU's memory
     reason: str = ""            # why other layers are on the CPU
+    stream: str = ""            # for which batches the weights of others pass through the GPU
 
 
 def _about(context: Any) -> Device:
@@ -31,7 +32,8 @@ def _about(context: Any) -> Device:
     if lib.qsf_context_device(context, use) != OK or not use.n_layers:
         return Device("cpu")
     return Device("gpu", _native.string(use.name), use.n_layers, bool(use.head),
-                  use.weights + use.kv + use.batch, _native.string(use.left))
+                  use.weights + use.kv + use.batch + use.slots, _native.string(use.left),
+                  _native.string(use.stream))
 
 
 def use_gpu(handle: int, options: dict[str, Any]) -> Device:

@@ -57,6 +57,9 @@ class ContextOptions(TypedDict, total=False):
     # if a progressive file fits in memory, start to answer with the high bits of its weights;
     # qsf_refine adds the low bits; default false
     first_stage: Optional[bool]
+    # weights that do not fit into the GPU's memory pass through it: never (off), for batches of 8
+    # and more tokens (prompts), for all, or if that is faster by a trial (auto); default 'auto'
+    gpu_stream: Optional[Literal["auto", "off", "prompts", "all"]]
 
 
 class SamplingOptions(TypedDict, total=False):
