@@ -75,7 +75,7 @@ static qsf_status slot_room(qsf_device_maker *k, qsf_device_range *r)
 }
 
 /* Notes what the slot has at `at`; bytes 0: the whole matrix. */
-static qsf_status slot_part(qsf_device_maker *k, const qsf_matrix *m, uint64_t from, uint64_t bytes,
+static qsf_status note_part(qsf_device_maker *k, const qsf_matrix *m, uint64_t from, uint64_t bytes,
                             uint64_t at)
 {
     qsf_device_layer *l = k->l;
@@ -113,7 +113,7 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_produ
     k->st = weights_new(k, &r);
     uint64_t at = r.at;
     for (uint32_t i = 0; i < p->n && !k->st; i++) {
-        if ((k->st = slot_part(k, p->m[i], 0, 0, at))) break;
+        if ((k->st = note_part(k, p->m[i], 0, 0, at))) break;
         if (p->m[i]->t.data) k->st = qsf_device_upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
         at += matrix_bytes(p->m[i]);
     }
@@ -130,7 +130,7 @@ qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const qsf_matrix *m, 
 {
     qsf_device_range r = { 0, 0, bytes };
     if (k->compiles || k->st || (k->st = weights_new(k, &r))) return r;
-    k->st = slot_part(k, m, from, bytes, r.at);
+    k->st = note_part(k, m, from, bytes, r.at);
     if (!k->st)
         k->st = qsf_device_upload(k->b, r.buffer, r.at, (const uint8_t *)m->t.data + from, bytes, k->err);
     return r;
