@@ -6,7 +6,7 @@
 #
 #   --out FOLDER      where the files go; it must not exist
 #   --only "PARTS"    some of: source single linux-amd64 linux-arm64 deb-amd64 deb-arm64 windows
-#                     wheels npm wasi container
+#                     wheel-amd64 wheel-arm64 wheel-windows npm wasi container
 #   --twice           makes everything twice, and fails if a byte differs
 #   --sign KEY        signs SHA256SUMS: KEY is the file of an SSH key, or gpg's name of one
 #   --from BUILDS     takes the builds of ./test, such as build/test, instead of compiling
@@ -20,7 +20,8 @@ cd "$(dirname "$0")/.."
 . tools/setup.sh
 usage() { say "$*"; sed -n 's/^#   //p' "$0" >&2; exit 2; }
 
-parts='source single linux-amd64 linux-arm64 deb-amd64 deb-arm64 windows wheels npm wasi container'
+parts='source single linux-amd64 linux-arm64 deb-amd64 deb-arm64 windows wheel-amd64 wheel-arm64 wheel-windows
+    npm wasi container'
 version= out= from= twice= key= draft=
 while [ $# != 0 ]; do
     case $1 in
@@ -73,8 +74,9 @@ for part in $parts; do
     linux-arm64 | deb-arm64) compiler aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
         [ -n "$from" ] || tool qemu-aarch64 qemu-user ;;
     windows) compiler x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
-    wheels) tool objdump binutils; tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-        tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
+    wheel-amd64) tool objdump binutils; tool gcc gcc ;;
+    wheel-arm64) tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu ;;
+    wheel-windows) compiler x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     npm) tool node nodejs; tool npm npm; tool gcc gcc
         tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     wasi) compiler cmake cmake ;;
@@ -155,12 +157,19 @@ deb() {         # build architecture
         { tail -5 "$made/deb.log" >&2; die "cannot make a Debian package of $build"; }
     mv "$stage/deb/qsf_${version}_$2.deb" "$files/"
 }
-wheels() {
+wheel() {       # toolchain-or-nothing arguments...
+    toolchain=$1
+    shift
     tools/deps.sh
-    cross=$PWD/cmake/toolchains
-    "$python" tools/make_wheel.py "$files" >&2
-    "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$cross/aarch64-linux.cmake" >&2
-    "$python" tools/make_wheel.py "$files" -D CMAKE_TOOLCHAIN_FILE="$cross/mingw64.cmake" -D QSF_STATIC=ON >&2
+    "$python" tools/make_wheel.py "$files" \
+        ${toolchain:+"-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/$toolchain.cmake"} "$@" >&2
+}
+wheel_windows() {       # from the objects of the programs
+    build=$(built mingw)
+    [ -n "$from" ] || cmake --build "$build" --parallel "${QSF_JOBS:-$(nproc)}" \
+        --target qsf_python_shared qsf_python_programs >"$made/wheel.log" 2>&1 ||
+        { tail -20 "$made/wheel.log" >&2; die "cannot build the wheel of $build"; }
+    wheel mingw64 --library "$build/libqsf_python.dll" --program "$build/qsf-python.exe"
 }
 npm_packages() {
     build=$(built wasm)
@@ -189,7 +198,9 @@ part() {
     windows) programs mingw "qsf-$version-windows-x64.zip" ;;
     deb-amd64) deb static amd64 ;;
     deb-arm64) deb aarch64 arm64 ;;
-    wheels) wheels ;;
+    wheel-amd64) wheel '' ;;
+    wheel-arm64) wheel aarch64-linux ;;
+    wheel-windows) wheel_windows ;;
     npm) npm_packages ;;
     wasi) wasi ;;
     container) sed "s/@VERSION@/$version/g" tools/Containerfile >"$files/Containerfile" ;;

@@ -117,7 +117,7 @@ class Together(Case):
         model = self.load(tiny())
         ask = lambda n: model.generate("Once", stream=True, max_tokens=n, **COLD)       # noqa: E731
         want, cancelled = [piece.token for piece in ask(8)], 0
-        for line in range(1000):
+        for line in range(0, 1000, 5 if os.environ.get("LD_PRELOAD") else 1):      # a sanitizer is slow
             other, ended = ask(8), ask(200)
             got = [next(other).token]
             was_interrupted = interrupted(line, lambda: [next(ended) for _ in range(4)])
