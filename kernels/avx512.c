@@ -12,6 +12,7 @@ void qsf_kernels_avx512(qsf_kernels *k)
     qsf_narrow_avx512(k);
     qsf_attention_avx512(k);
     qsf_vector_avx512(k);
+    qsf_convert_avx512(k);
     qsf_scan_avx512(k);
     qsf_sample_avx512(k);
 }

@@ -32,6 +32,7 @@ void qsf_float_avx512(qsf_kernels *k);
 void qsf_narrow_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
+void qsf_convert_avx512(qsf_kernels *k);
 void qsf_scan_avx512(qsf_kernels *k);
 void qsf_sample_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
@@ -44,7 +45,8 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
-/* Scalar references, for entries that a set does not improve. */
+/* Scalar references, for entries that a set does not improve, or not in all cases. */
+void qsf_hadamard_scalar(float *x, size_t n, size_t apart);
 void qsf_scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s);
 void qsf_scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
                            const float *skip, const qsf_scan *s);

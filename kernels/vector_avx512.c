@@ -1,5 +1,5 @@
-/* Gates with AVX-512.  The other vector kernels, and the quantisation of activations, would not be
- * faster with it or are too small a part of a prompt's time: the AVX2 versions are used.
+/* Gates with AVX-512.  The other vector kernels would not be faster with it or are too small a part
+ * of a prompt's time: the AVX2 versions are used.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 

@@ -60,7 +60,7 @@ static void softplus_inplace_scalar(float *x, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = x[i] > 20 ? x[i] : (float)log(1 + exp(x[i]));
 }
 
-static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
+void qsf_hadamard_scalar(float *x, size_t n, size_t apart)
 {
     const size_t whole = n & (~n + 1);
     for (size_t half = apart; half < whole; half *= 2)
@@ -106,7 +106,7 @@ void qsf_vector_scalar(qsf_kernels *k)
     k->gelu_inplace = gelu_inplace_scalar;
     k->relu_inplace = relu_inplace_scalar;
     k->softplus_inplace = softplus_inplace_scalar;
-    k->hadamard_inplace = hadamard_inplace_scalar;
+    k->hadamard_inplace = qsf_hadamard_scalar;
     k->vec_add = vec_add_scalar;
     k->vec_mul = vec_mul_scalar;
     k->vec_scale = vec_scale_scalar;
