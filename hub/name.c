@@ -41,7 +41,14 @@ static bool same_letters(const char *a, const char *b)
 
 /* ---- names ---- */
 
-bool hub_name_begins(const char *text) { return name_at(text, "hf:") > 0; }
+/* The length of "hf.co/" or "huggingface.co/", which Ollama's users put before a name, or 0. */
+static size_t host_at(const char *text)
+{
+    const size_t n = name_at(text, "hf.co/");
+    return n ? n : name_at(text, "huggingface.co/");
+}
+
+bool hub_name_begins(const char *text) { return name_at(text, "hf:") || host_at(text); }
 
 /* Copies text[0..len); false: it is empty or too long. */
 static bool part_take(char *out, size_t cap, const char *text, size_t len)
@@ -74,6 +81,7 @@ static bool name_take(const char *p, hub_name *out)
     snprintf(out->revision, sizeof out->revision, "main");
     p += name_at(p, "hf:");
     if (p[0] == '/' && p[1] == '/') p += 2;
+    p += host_at(p);
     if (!(p = repo_take(p, out))) return false;
     if (*p == '@') {
         const size_t n = strcspn(p + 1, "/:@");

@@ -4,6 +4,7 @@
 import {cacheUrl} from './cache_key.js';
 import {QsfError, refuse, shown} from './errors.js';
 import {Remote, difference} from './http.js';
+import {isHubName} from './requests.js';
 import {LIMIT, Room, mark} from './room.js';
 import {Store, TRIAL} from './store.js';
 
@@ -100,7 +101,6 @@ class Cache {
   }
 }
 
-const isName = given => /^hf:/i.test(String(given));
 const named = async (name, options) => {
   const {start, has} = (await import('./hub.js')).cachedAt(String(name), options);
   return url => url.startsWith(start) && has(decodeURIComponent(url.slice(start.length)));
@@ -122,7 +122,7 @@ export function cacheOver(backend, key, env = {}) {
     list: async () => (await over()).list(),
     async validate(url, {ignoreQuery, headers, hubUrl, ...options} = {}) {
       const own = headers && Object.fromEntries(new Headers(headers));
-      if (isName(url))
+      if (isHubName(url))
         return (await over()).validateAll(await named(url, {hubUrl, env}), {...options,
           headers: authorized(own, env)});
       const full = resolve(url);
@@ -130,7 +130,7 @@ export function cacheOver(backend, key, env = {}) {
     },
     async delete(url, {ignoreQuery, hubUrl} = {}) {
       if (url === undefined) return (await over()).delete();
-      if (isName(url)) return (await over()).delete(String(url), await named(url, {hubUrl, env}));
+      if (isHubName(url)) return (await over()).delete(String(url), await named(url, {hubUrl, env}));
       const one = cacheUrl(resolve(url), ignoreQuery);
       return (await over()).delete(one, other => other === one);
     },

@@ -5,9 +5,10 @@ import {QsfError, refuse} from './errors.js';
 import {Remote} from './http.js';
 
 const HUB = 'https://huggingface.co';
-/* hf:OWNER/REPO[@REVISION][/FILE | :QUANTISATION][@REVISION]
+/* hf:OWNER/REPO[@REVISION][/FILE | :QUANTISATION][@REVISION], or with hf.co/ as Ollama has it.
  * hub/name.c has the same rules; tests/golden/hub_names.json has cases for both. */
-const NAME = /^hf:(?:\/\/)?([\w.-]+\/[\w.-]+)(?:@([^/:@]+))?(?:\/([^@]+)|:([\w.-]+))?(?:@(.+))?$/i;
+const BEGIN = /^(?:hf:(?:\/\/)?(?:(?:hf|huggingface)\.co\/)?|(?:hf|huggingface)\.co\/)/i;
+const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/:@]+))?(?:\/([^@]+)|:([\w.-]+))?(?:@(.+))?$/i;
 const MODEL = /\.(gguf|qsf)$/i, PART = /-(\d{5})-of-(\d{5})(?=\.gguf$)/i;
 const OTHER = /(^|[-_./])(mmproj|imatrix|lora|adapter)/i;
 const LABEL = /(?:^|[-._/])((?:UD-)?I?Q\d\w*|TQ\d\w*|MXFP\d\w*|BF16|FP?(?:16|32)|\d-?bit)(?=[-./]|$)/gi;
@@ -18,7 +19,8 @@ const megabytes = bytes => `${Math.ceil(bytes / 1e6)} MB`;
 
 /** The parts of a name. */
 export function parse(name) {
-  const [, repo, early, file, label, late] = NAME.exec(name) ?? refuse(
+  const rest = BEGIN.test(name) ? name.replace(BEGIN, '') : '';
+  const [, repo, early, file, label, late] = NAME.exec(rest) ?? refuse(
     `"${name.slice(0, 100)}" is not the name of a model; it is hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M or ` +
     'hf:OWNER/REPO/FILE.gguf, each with @REVISION after it if that is not main');
   return {repo, file, label, revision: late ?? early ?? 'main'};

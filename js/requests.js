@@ -3,6 +3,10 @@
 import {refuse, shown} from './errors.js';
 import {withParts} from './split.js';
 
+/** Whether a model is given by its name on a hub (hub.js reads it). */
+export const isHubName = from => /^(hf:|(hf|huggingface)\.co\/)/i.test(
+  typeof from === 'string' || from instanceof URL ? String(from) : '');
+
 function checkedHeaders(given) {
   try {
     return Object.fromEntries(new Headers(given));
@@ -32,13 +36,12 @@ export function requested(given, place, tools) {
   const hub = async () => (await import('./hub.js')).hub({...options, hubUrl, hubToken, headers: own, fetch,
     ...tools, estimate: async (where, more) =>
       tools.estimate(await complete(where), {...options, ...more})});
-  const isNamed = from => /^hf:/i.test(typeof from === 'string' || from instanceof URL ? String(from) : '');
   return {
     options,
     place: async from => (from === '' ? refuse('the path or URL of the model is empty')
-      : complete(isNamed(from) ? await (await hub()).place(String(from)) : await place(from))),
+      : complete(isHubName(from) ? await (await hub()).place(String(from)) : await place(from))),
     /** Promises the estimate for a repository; undefined if from is one model. */
-    estimate: async from => (isNamed(from) ? (await hub()).estimate(String(from)) : undefined),
+    estimate: async from => (isHubName(from) ? (await hub()).estimate(String(from)) : undefined),
   };
 }
 
