@@ -76,7 +76,7 @@ qsf_status qsf_device_stream_trial(qsf_context *c, bool *pays)
     device_executor *e = pays_executor(c);
     qsf_device_trial t = { .rows = c->o.n_batch };
     const qsf_weights *w;
-    double upload;
+    double upload = 1;
     bool reading;
     const uint32_t first = e->first;
     qsf_status st;

@@ -245,7 +245,7 @@ describe('tools', () => {
   const mistake = new Error('a mistake of the caller');
   for (const [how, given, wanted] of [['throws', () => { throw mistake; }, mistake],
     ['rejects', () => Promise.reject(mistake), mistake],
-    ['gives what JSON cannot say', () => 5n, code('ARGUMENT', /^onToolCall gave 5, which cannot be/)],
+    ['gives what JSON cannot say', () => 5n, code('ARGUMENT', /^onToolCall gave 5n, which cannot be/)],
     ['gives a function', () => () => 1, code('ARGUMENT', /^onToolCall gave a function/)],
     ['gives a zero byte', () => 'a\0', code('ARGUMENT', /zero byte/)]])
     test(`onToolCall ${how}: the answer rejects, and the model works on`, async () => {
