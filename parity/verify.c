@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double COSINE_SAME = 0.002, PERPLEXITY_SAME = 0.01, MATCH_SAME = 0.1;
+/* Of Gemma 3 270M in Q4_K_M, the perplexity of the built-in texts differs by 2% between instruction
+ * sets, all of which are equally far from floats over longer texts. */
+static const double COSINE_SAME = 0.002, PERPLEXITY_SAME = 0.03, MATCH_SAME = 0.1;
 
 static qsf_status verify_ids(yyjson_val *list, int32_t **out, size_t *n, qsf_error *err)
 {

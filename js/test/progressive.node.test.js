@@ -6,17 +6,19 @@ import {execFileSync} from 'node:child_process';
 import {rm} from 'node:fs/promises';
 import {dirname, join} from 'node:path';
 import {before, beforeEach, test} from 'node:test';
-import {GGUF, WORK, answer, fileServer, load, nativeTokens} from './tools.js';
+import {GGUF, WORK, answer, fileServer, load} from './tools.js';
 
 const plain = join(WORK, 'plain.qsf'), pieces = join(WORK, 'progressive.qsf');
 process.env.QSF_CACHE = join(WORK, 'store');
 let wanted;
 
-before(() => {
+before(async () => {
   const convert = join(dirname(process.env.QSF_TEST_RUN), 'qsf-convert');
   for (const [file, more] of [[plain, []], [pieces, ['--progressive']]])
     execFileSync(convert, ['-q', '--quant-type', '8bit', ...more, GGUF, file]);
-  wanted = nativeTokens(plain, 24);
+  const model = await load(plain, {contextLength: 512, threads: 1});
+  wanted = (await answer(model)).ids;
+  await model.dispose();
 });
 beforeEach(() => rm(join(process.env.QSF_CACHE, 'urls'), {recursive: true, force: true}));
 

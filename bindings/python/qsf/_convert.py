@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from . import _hub, _native, _options
 from ._native import ffi, lib
-from ._progress import OnProgress, Progress, Work, function_of
+from ._progress import OnProgress, Progress, Work
 from .errors import refuse, shown
 
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ def convert(source: Union[str, "os.PathLike[str]"], target: Union[str, "os.PathL
     folder, or the name of a model. progress is called with a Progress now and then, in this thread; an
     exception that it raises ends the conversion."""
     taken = _options.checked("convert", dict(options))
-    run = function_of("qsf_convert_run", "convert files")
     work, filled = Work(progress), _Filled(taken)
     to = _options.path_of(target)
     path = _options.path_of(_hub.find(source, {"progress": progress}, "the source"))
@@ -198,7 +197,7 @@ def convert(source: Union[str, "os.PathLike[str]"], target: Union[str, "os.PathL
     o.progress, o.log = calls
     o.cancelled, o.user = lib.qsf_python_raised, work.flag
     out = ffi.new("qsf_convert_result **")
-    if run(path, to, o, out, work.error):
+    if lib.qsf_convert_run(path, to, o, out, work.error):
         work.raised()
     try:
         if work.failed is not None:         # after the last step that could be ended

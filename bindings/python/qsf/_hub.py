@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _native, _options
 from ._native import ffi, lib
-from ._progress import OnProgress, Progress, Work, function_of
+from ._progress import OnProgress, Progress, Work
 from .errors import QsfError, error, refuse, shown
 
 # OWNER/REPO without "hf:" may be a path, too: a file in a folder has an ending.
@@ -32,15 +32,10 @@ def name_of(given: object) -> str | None:
         return None
     if _PLAIN.fullmatch(given) and not os.path.exists(os.path.expanduser(given)):
         return f"hf:{given}"
-    try:
-        is_name = lib.qsf_python_is_name(_options.encoded(given))
-    except AttributeError:          # a library without downloads
-        is_name = given.startswith(("hf:", "http://", "https://"))
-    return given if is_name else None
+    return given if lib.qsf_python_is_name(_options.encoded(given)) else None
 
 
 def _found(name: str, progress: OnProgress, hub: str | None, offline: bool, memory: int) -> str:
-    find = function_of("qsf_python_find", "download models")
     work, last = Work(progress), [-1]
 
     def told(text: Any, done: int, total: int, part: int, parts: int) -> None:
@@ -55,8 +50,8 @@ def _found(name: str, progress: OnProgress, hub: str | None, offline: bool, memo
             told(text, done, total, part, parts)
         return work.failed is not None
     called = work.callback("qsf_python_event", event, True)
-    path = find(_options.encoded(name), ffi.NULL if hub is None else _options.encoded(hub), offline, memory,
-                called, ffi.NULL, work.error)
+    path = lib.qsf_python_find(_options.encoded(name), ffi.NULL if hub is None else _options.encoded(hub),
+                               offline, memory, called, ffi.NULL, work.error)
     if path == ffi.NULL:
         work.raised()
     try:
@@ -104,6 +99,6 @@ def cached() -> list[CachedModel]:
     def entry(user: Any, name: Any, path: Any, size: int) -> None:
         models.append(CachedModel(_native.string(name), os.fsdecode(ffi.string(path)), size))
     called = work.callback("void (void *, const char *, const char *, uint64_t)", entry)
-    if function_of("qsf_python_cached", "list the cache")(called, ffi.NULL, work.error) or work.failed:
+    if lib.qsf_python_cached(called, ffi.NULL, work.error) or work.failed:
         work.raised()
     return models

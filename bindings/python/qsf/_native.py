@@ -30,8 +30,11 @@ except OSError as missing:
     raise ImportError(f"{_path()} cannot be loaded: {missing}; install a wheel, or name a libqsf_python with "
                       "the environment variable QSF_LIBRARY") from missing
 
-if not hasattr(lib, "qsf_python_run"):
-    raise ImportError(f"{_path()} is no libqsf_python of this version; QSF_LIBRARY has to name one")
+try:
+    lib.qsf_python_run
+except (AttributeError, ffi.error):
+    raise ImportError(f"{_path()} is not a libqsf_python of this version (CMake's target qsf_python_shared); "
+                      "the environment variable QSF_LIBRARY must name one") from None
 
 _numbers = {name: lib.qsf_flat_find(name.encode(), 0) for group, names in vars(_names).items()
             if group.startswith("NUMBERS_OF_") for name in names}

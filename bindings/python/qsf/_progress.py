@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Optional
 
 from . import _native
 from ._native import ffi
-from .errors import error, refuse, shown
+from .errors import refuse, shown
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,3 @@ class Work:
         if self.failed is not None:
             raise self.failed
         _native.raise_error(self.error)
-
-
-def function_of(name: str, what: str) -> Any:
-    """A function that libraries without the converter and downloads lack."""
-    try:
-        return getattr(_native.lib, name)
-    except AttributeError:
-        raise error("UNSUPPORTED", f"the library that QSF_LIBRARY names cannot {what}; that of the package "
-                    "can (CMake's target qsf_python_shared)") from None
