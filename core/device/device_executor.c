@@ -61,7 +61,8 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     /* An error is the device's loss, which the next batch reports. */
     qsf_status st = qsf_device_flush(e, &err);
     qsf_device_ahead_drop(e);
-    if (e->stream.side) e->stream.side[to] = e->stream.side[from];
+    uint8_t *sides = qsf_device_stream_sides(e);
+    if (sides) sides[to] = sides[from];
     e->cpu_does->kv_copy(e->cpu, to, from);
     qsf_replay_copy(&e->replay, to, from);
     for (uint32_t i = 0; i < e->end - e->first && !st; i++) {
@@ -79,7 +80,7 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 /* Whether the CPU has newer keys and values of a block than the layer that passes through. */
 static bool kv_is_older(const device_executor *e, const qsf_device_layer *l, uint32_t block)
 {
-    return l && l->slot && e->stream.side[block] == QSF_SIDE_CPU;
+    return l && qsf_device_layer_passes(l) && qsf_device_stream_sides(e)[block] == QSF_SIDE_CPU;
 }
 
 /* QSF_PENDING, on a host that must not block: call again with the same arguments. */
@@ -105,7 +106,7 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
     if (!write && kv_is_older(e, l, block)) l = NULL;
-    if (write && e->stream.side) e->stream.side[block] = QSF_SIDE_BOTH;
+    if (write && qsf_device_stream_sides(e)) qsf_device_stream_sides(e)[block] = QSF_SIDE_BOTH;
     if (write) qsf_replay_kept(&e->replay, block);
     if (write) qsf_device_ahead_drop(e);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
@@ -369,7 +370,7 @@ static qsf_status layer_weights_there(device_executor *e, qsf_device_layer *l, c
                                       qsf_error *err)
 {
     const uint32_t number = work->stage.number;
-    if (l->slot) return qsf_device_stream_bring(e, number, work->w, err);
+    if (qsf_device_layer_passes(l)) return qsf_device_stream_bring(e, number, work->w, err);
     const qsf_status st = l->ready ? QSF_OK : qsf_device_layer_make(&e->b, l, number, work->w, err);
     if (!st) e->there[number] = 1;
     return st;
@@ -390,7 +391,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (e->odd) return not_finite(e, err);
     if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (!st && !e->here && !(st = rows_there(e, err)) && !e->stream.runs)
+    if (!st && !e->here && !(st = rows_there(e, err)) && !qsf_device_stream_runs(e))
         st = qsf_device_ready_take(e, work->hidden, qsf_device_few_wanted(e), err);
     if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
@@ -400,7 +401,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if ((st = append_layer(e, l, err))) return st;
     for (uint32_t i = 1; i < e->trial_times && !st; i++) st = append_layer(e, l, err);
     if (st) return st;
-    if (!e->trial_times && l->slot) return submit_slot(e, number, err);
+    if (!e->trial_times && qsf_device_layer_passes(l)) return submit_slot(e, number, err);
     if (!e->trial_times && number + 1 < e->end) return begin_early(e, err);
     if ((st = qsf_device_batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -513,8 +514,8 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st || stage_ran(e, work)) return st;
-    if (there && !e->stream.synced) st = device_sync(e, err);
-    if (there && !st && number < e->stream.end && !e->stream.runs)
+    if (there && !qsf_device_stream_synced(e)) st = device_sync(e, err);
+    if (there && !st && qsf_device_stream_has(e, number) && !qsf_device_stream_runs(e))
         return e->cpu_does->stage(e->cpu, work, err);
     if (there) st = st || (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_EMBEDDING && e->d) st = device_embed(e, work, err);

@@ -99,6 +99,17 @@ typedef struct qsf_device_layer {
     qsf_device_part_of parts[QSF_DEVICE_WEIGHTS];
 } qsf_device_layer;
 
+/* Whether its weights pass through a slot. */
+static inline bool qsf_device_layer_passes(const qsf_device_layer *l)
+{
+#if defined(QSF_NO_STREAM)
+    (void)l;
+    return false;
+#else
+    return l->slot != 0;
+#endif
+}
+
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
 qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                     qsf_error *err);

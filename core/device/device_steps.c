@@ -79,7 +79,7 @@ static qsf_status note_part(qsf_device_maker *k, const qsf_matrix *m, uint64_t f
                             uint64_t at)
 {
     qsf_device_layer *l = k->l;
-    if (!l->slot) return QSF_OK;
+    if (!qsf_device_layer_passes(l)) return QSF_OK;
     if (l->n_parts == QSF_DEVICE_WEIGHTS) return weights_full(k);
     l->parts[l->n_parts++] = (qsf_device_part_of){ (uint32_t)(m - k->w->m), from, bytes, at };
     return QSF_OK;
@@ -88,7 +88,7 @@ static qsf_status note_part(qsf_device_maker *k, const qsf_matrix *m, uint64_t f
 /* Room for r->len bytes of the layer's weights: in its slot, or a buffer of their own. */
 static qsf_status weights_new(qsf_device_maker *k, qsf_device_range *r)
 {
-    if (k->l->slot) return slot_room(k, r);
+    if (qsf_device_layer_passes(k->l)) return slot_room(k, r);
     if (k->l->n_weights == QSF_DEVICE_WEIGHTS) return weights_full(k);
     const qsf_status st = qsf_device_buffer_new(k->b, r->len, &r->buffer, k->err);
     if (!st) k->l->weights[k->l->n_weights++] = r->buffer;

@@ -53,6 +53,13 @@ void       qsf_device_stream_done(device_executor *e);
 qsf_status qsf_device_stream_there(const device_executor *e, qsf_error *err);
 /* A batch begins. */
 void       qsf_device_stream_begin(device_executor *e);
+/* Whether the batch under way is one of those; its keys and values are on the right side; the layer
+ * is one of those. */
+#  define qsf_device_stream_runs(e) ((e)->stream.runs)
+#  define qsf_device_stream_synced(e) ((e)->stream.synced)
+#  define qsf_device_stream_has(e, number) ((number) < (e)->stream.end)
+/* [blocks] qsf_device_side; NULL: no layers pass through. */
+#  define qsf_device_stream_sides(e) ((e)->stream.side)
 /* A batch has ended, or was dropped: reads under way are forgotten. */
 void       qsf_device_stream_end(device_executor *e);
 /* Brings the keys and values that the batch sees to the side that computes it.  QSF_PENDING: on a
@@ -71,7 +78,11 @@ qsf_status qsf_device_stream_used(device_executor *e, uint32_t number, qsf_error
 #  define qsf_device_stream_init(e, bytes, err) ((void)(bytes), QSF_OK)
 #  define qsf_device_stream_done(e) ((void)(e))
 #  define qsf_device_stream_there(e, err) QSF_OK
-#  define qsf_device_stream_begin(e) ((void)((e)->stream.synced = true))
+#  define qsf_device_stream_begin(e) ((void)(e))
+#  define qsf_device_stream_runs(e) false
+#  define qsf_device_stream_synced(e) true
+#  define qsf_device_stream_has(e, number) false
+#  define qsf_device_stream_sides(e) ((uint8_t *)NULL)
 #  define qsf_device_stream_end(e) ((void)(e))
 #  define qsf_device_stream_sync(e, err) QSF_OK
 #  define qsf_device_stream_bring(e, number, w, err) ((void)(number), QSF_OK)
