@@ -82,7 +82,7 @@ qsf_status qsf_device_stream_used(device_executor *e, uint32_t number, qsf_error
 #  define qsf_device_stream_runs(e) false
 #  define qsf_device_stream_synced(e) true
 #  define qsf_device_stream_has(e, number) false
-#  define qsf_device_stream_sides(e) ((uint8_t *)NULL)
+#  define qsf_device_stream_sides(e) ((void)(e), (uint8_t *)NULL)
 #  define qsf_device_stream_end(e) ((void)(e))
 #  define qsf_device_stream_sync(e, err) QSF_OK
 #  define qsf_device_stream_bring(e, number, w, err) ((void)(number), QSF_OK)
