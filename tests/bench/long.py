@@ -11,7 +11,8 @@ bits); llama.cpp runs twice, with its f16 and its 8-bit cache. The ratio is to t
 
 Computing 128k tokens takes an hour and more, so caches are filled with copies: ours by a session file whose
 blocks repeat (docs/session-files.md), llama.cpp's by depth_llama.c. An answer reads as many keys and values
-as after a real prompt. --prompts 0 or --depths 0 leaves a part out, --alone llama.cpp.
+as after a real prompt. llama.cpp's cache of layers with windows cannot be filled so: answers of such models
+are ours alone. --prompts 0 or --depths 0 leaves a part out, --alone llama.cpp.
 """
 import argparse, json, os, pathlib, re, statistics, struct, subprocess, sys, tempfile, zlib
 
@@ -88,14 +89,16 @@ def prompts(a, path, n, cache=None):
 
 def measure(a):
     """{(shape, test): {who: [tok/s of each round]}}"""
-    found = {}
+    found, shapes = {}, dict(make_shapes.long_shapes())
     for round_ in range(a.rounds):
         for name in a.names:
+            windows = "attention.sliding_window" in shapes[name]["kv"]
             path = make_shapes.make(a.folder, name)
             for kind, sizes in (("prompt of", a.prompts), ("answer after", a.depths)):
                 for n in filter(None, sizes):
                     test = found.setdefault((name, f"{kind} {n:,}"), {})
-                    who = ["libqsf", *([] if a.alone else CACHES)]
+                    alone = a.alone or (windows and kind == "answer after")
+                    who = ["libqsf", *([] if alone else CACHES)]
                     for w in who if round_ % 2 == 0 else reversed(who):
                         compare.say(f"round {round_ + 1} of {a.rounds}: {name}, {kind} {n}, {w}")
                         cache = None if w == "libqsf" else w
