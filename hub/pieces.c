@@ -39,7 +39,7 @@ typedef struct connection {
     piece      *now;
     uint64_t    from;           /* of the request */
     bool        checked, wrong; /* the answer's headers */
-    char        url[PIECES_URL];        /* where the last bytes came from; "": the hub is asked */
+    char        url[PIECES_URL];        /* of the last bytes; "": the hub is asked for one */
 } connection;
 
 typedef struct pieces {

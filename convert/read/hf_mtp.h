@@ -7,7 +7,7 @@
 #include "read/hf_rows.h"
 #include "read/input.h"
 
-/* Whether the model's description has such a layer now, and where the files have it. */
+/* Whether the model's description has such a layer now, and its place in the files. */
 typedef enum hf_mtp {
     HF_MTP_NONE,
     HF_MTP_AFTER,               /* as the layer after the last one: DeepSeek V3, GLM 4.5 */

@@ -145,7 +145,7 @@ describe('is refused with its name and value', () => {
     const {version} = JSON.parse(await readFile(packaged('package.json'), 'utf8'));
     assert.equal((await run('--version')).stdout, `${version}\n`);
   });
-  test('an answer in the terminal that nobody reads', async () => {
+  test('an answer in the terminal, whose reader has closed the pipe', async () => {
     const run = spawn(process.execPath, [packaged('cli.js'), path, '--raw', '-p', 'x']);
     let said = '';
     run.stderr.on('data', part => { said += part; });

@@ -23,7 +23,7 @@ BLOCK, SEED = 32, 512       # positions of a block in a session file; positions 
 TOKENS = struct.Struct("<4sIQQI5IIQ")       # the header of a session file up to its CRC
 
 
-def lines(*command):
+def output(*command):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True)
     if done.returncode: sys.exit(f"{done.stderr[-2000:]}\nlong.py: this failed: {command[0]}")
@@ -52,7 +52,7 @@ def run_qsf(a, path, depth):
         seed = "".join(chr(97 + i % 25) for i in range(SEED))
         def answer(n, prompt):
             text.write_text(seed * (prompt // SEED) + "z" * (prompt % SEED))
-            return lines(program, "-m", path, "--raw", "-f", text, "-n", n, "--session", session, "-c",
+            return output(program, "-m", path, "--raw", "-f", text, "-n", n, "--session", session, "-c",
                          depth + 1024, "-t", a.threads, "--ignore-eos", "--temp", 0, "-v")
         answer(1, SEED)
         session.write_bytes(deepen(session.read_bytes(), depth))
@@ -68,14 +68,14 @@ def build_depth(a):
     objects = [build / "src" / "libllama.a",
                *(build / "ggml" / "src" / f"libggml{part}.a" for part in ("", "-cpu", "-base"))]
     work = out.with_suffix(".o")
-    lines(os.environ.get("CC", "cc"), "-O2", "-std=gnu11", f"-I{source / 'include'}",
+    output(os.environ.get("CC", "cc"), "-O2", "-std=gnu11", f"-I{source / 'include'}",
           f"-I{source / 'ggml' / 'include'}", "-c", HERE / "depth_llama.c", "-o", work)
-    lines(os.environ.get("CXX", "c++"), work, *objects, "-lgomp", "-ldl", "-lm", "-lpthread", "-o", out)
+    output(os.environ.get("CXX", "c++"), work, *objects, "-lgomp", "-ldl", "-lm", "-lpthread", "-o", out)
     return out
 
 
 def run_llama(a, path, cache, depth):
-    said = lines(a.depth_llama, path, cache, a.threads, a.tokens, depth)
+    said = output(a.depth_llama, path, cache, a.threads, a.tokens, depth)
     return float(said.split()[1])
 
 

@@ -7,9 +7,9 @@ SPDX-License-Identifier: MIT
 FOLDER is one in which qsf and @qsf/PLATFORM are installed.  A round's differences are what the prompt and the
 tokens cost; the medians of all rounds count.  The last column is the ratio to qsf-run.
 """
-import argparse, pathlib, statistics
+import pathlib, statistics
 
-from python import Program, measured, text_of
+from python import Program, measure, parser_of, table
 
 
 class InNode(Program):
@@ -34,26 +34,10 @@ def medians(program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("qsf_run")
-    parser.add_argument("folder")
-    parser.add_argument("model")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--prompt", type=int, default=256, help="words")
-    parser.add_argument("--tokens", type=int, default=129)
-    parser.add_argument("--threads", type=int)
-    a = parser.parse_args()
+    a = parser_of(__doc__, "folder", 129).parse_args()
     programs = [Program("qsf-run", a), InNode("npm package", a)]
-    for program in programs:                # the file is in the system's cache after it
-        measured(program.command(text_of(1), 1))
-    for _ in range(a.rounds):
-        for program in programs:
-            program.round()
-    first = medians(programs[0])
-    for figure, theirs in first.items():
-        for one in programs:
-            mine = medians(one)[figure]
-            print(f"{figure:22}{one.name:20}{mine:10.3f}{mine / theirs:8.3f}")
+    measure(programs, a.rounds)
+    table(programs, medians)
 
 
 if __name__ == "__main__":

@@ -80,23 +80,36 @@ class Program:
                 "s to load": load[0], "MB": whole[2]}
 
 
-def table(programs):
-    first = programs[0].figures()
-    for figure, theirs in first.items():
+def measure(programs, rounds):
+    for program in programs:                # the file is in the system's cache after it
+        measured(program.command(text_of(1), 1))
+    for _ in range(rounds):
+        for program in programs:
+            program.round()
+
+
+def table(programs, figures=Program.figures):
+    """figures: of a program, by name; the ratio is to those of the first one."""
+    for figure, theirs in figures(programs[0]).items():
         for one in programs:
-            mine = one.figures()[figure]
+            mine = figures(one)[figure]
             print(f"{figure:22}{one.name:20}{mine:10.3f}{mine / theirs if theirs else 0:8.3f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("qsf_run")
-    parser.add_argument("library")
-    parser.add_argument("model")
+def parser_of(about, other, tokens):
+    """Arguments: qsf-run, what the other program needs, the model, and how much is measured."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
+    for name in ("qsf_run", other, "model"):
+        parser.add_argument(name)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=256, help="words")
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=tokens)
     parser.add_argument("--threads", type=int)
+    return parser
+
+
+def main():
+    parser = parser_of(__doc__, "library", 64)
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     parser.add_argument("--prompt-text", help=argparse.SUPPRESS)
     a = parser.parse_args()
@@ -108,11 +121,7 @@ def main():
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     names = ["qsf-run", "qsf", *(["llama-cpp-python"] if importlib.util.find_spec("llama_cpp") else [])]
     programs = [Program(name, a) for name in names]
-    for program in programs:                # the file is in the system's cache after it
-        measured(program.command(text_of(1), 1))
-    for _ in range(a.rounds):
-        for program in programs:
-            program.round()
+    measure(programs, a.rounds)
     table(programs)
 
 
