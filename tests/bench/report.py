@@ -209,7 +209,8 @@ def measure_python(a):
 
 def measure_node(a):
     """{program: [[prompt tok/s, answer tok/s, MB] of each round]} of node_peers.mjs."""
-    if not a.node: raise Missing("node-llama-cpp", "--node must name a folder in which it and qsf are installed")
+    if not a.node:
+        raise Missing("node-llama-cpp", "--node must name a folder in which it and qsf are installed")
     text = run("node", HERE / "node_peers.mjs", a.file(SMOLLM2), a.threads, a.rounds, cwd=a.node)
     found = {}
     for who, *figures in re.findall(r"^(\S+) +prompt (\S+) tok/s, answer (\S+) tok/s, (\S+) MB", text, re.M):
