@@ -330,7 +330,8 @@ def test_a_changing_first_line_does_not_defeat_the_cache(s):
     start, delta = events[0]["message"]["usage"], events[-2]["usage"]
     assert events[0]["type"] == "message_start" and start["cache_read_input_tokens"] > 200, start
     same = "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
-    assert [start[k] for k in same] == [delta[k] for k in same] and delta["output_tokens"] == 2
+    assert [start[k] for k in same] == [delta[k] for k in same]
+    assert delta["output_tokens"] in (1, 2), delta          # the first may be drawn to be the last
 
 
 # ---- tools ----

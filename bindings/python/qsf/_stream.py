@@ -41,12 +41,15 @@ class Stream(Iterator[Piece]):
         if self._turn is None and not self._over:
             self._tally.begin()
             prompt = self._asked.prompt
-            if self._talk is None:
+            talk = self._talk
+            if talk is None:
                 text = prompt if isinstance(prompt, str) else ",".join(map(str, prompt))
-                self._talk = self._claim(text)
-            self._turn = turn = EngineAnswer(self._batches, self._talk, self._asked)
+                self._talk = talk = self._claim(text)
+            self._turn = turn = EngineAnswer(self._batches, talk, self._asked)
             try:
                 with self._batches.alone():
+                    if self._over:              # close() came before it, in another thread
+                        raise error("CANCELLED", "the answer was ended before it began")
                     turn.begin()
             except BaseException:
                 self.close()
@@ -68,7 +71,8 @@ class Stream(Iterator[Piece]):
     def _next(self) -> Piece:
         while True:
             turn = self.start()._turn
-            assert turn is not None
+            if turn is None:                    # another thread has closed it
+                raise error("CANCELLED", "the answer was ended")
             turn.whole = self._whole
             part = self._batches.piece(turn)
             self._tally.take(part)
@@ -138,19 +142,23 @@ class Stream(Iterator[Piece]):
 
     def close(self) -> None:
         """Ends the answer."""
-        turn, self._turn = self._turn, None
-        if turn and not self._batches.closed and not self._batches.is_foreign:
-            try:
+        self._over = True               # before its turn is looked for: start() does these in the other order
+        try:
+            if self._talk and not self._batches.closed and not self._batches.is_foreign:
                 with self._batches.alone(finished=False):
-                    turn.end()
-            except QsfError:            # closed meanwhile
-                pass
+                    if self._turn:
+                        self._turn.end()
+                        self._turn = None
+                    self._release()
+        except QsfError:                # closed meanwhile
+            pass
         self._release()
 
     def _release(self) -> None:
         self._over = True
-        if self._talk:
-            self._talk.busy = False
+        talk, self._talk = self._talk, None
+        if talk:
+            talk.busy = False
 
     def __enter__(self) -> Stream:
         return self

@@ -4,14 +4,18 @@ SPDX-License-Identifier: MIT
 
     threads_test.py LIBQSF_PYTHON [unittest options]
 """
-import asyncio, gc, linecache, math, os, pickle, signal, subprocess, sys, threading, unittest
+import asyncio, gc, linecache, math, os, pickle, signal, subprocess, sys, threading, time, unittest
 
 from python_case import CHAT, COLD, Case, LIBRARY, PACKAGE, endless, hello, load, tiny, whole
 import qsf
 
 
-def interrupted(line, call):
-    """Whether an interrupt came: at this line that the package runs during the call."""
+def stop():
+    raise KeyboardInterrupt
+
+
+def interrupted(line, call, act=stop):
+    """Whether the call was interrupted: by an act, at this line that the package runs during the call."""
     left, package = [line], str(PACKAGE)
 
     def trace(frame, event, _):
@@ -21,8 +25,8 @@ def interrupted(line, call):
         if event == "line" and not linecache.getline(frame.f_code.co_filename,
                                                      frame.f_lineno).lstrip().startswith("with "):
             left[0] -= 1
-            if left[0] < 0:
-                raise KeyboardInterrupt
+            if left[0] == -1:
+                act()
         return trace
     sys.settrace(trace)
     try:
@@ -135,6 +139,30 @@ class Together(Case):
                 break
         self.assertGreater(line, 100)
         self.assertLess(cancelled, line / 4)
+
+    def test_closing_at_any_line_of_a_beginning_leaves_nothing(self):
+        model = self.load(endless())
+        for line in range(0, 1000, 11 if os.environ.get("LD_PRELOAD") else 3):
+            stream = model.agenerate("x\n", max_tokens=math.inf, **COLD)._make()
+            thread = threading.Thread(target=stream.close)
+
+            def close(thread=thread):
+                thread.start()
+                while thread.is_alive() and thread.ident not in model._batches._jobs:
+                    time.sleep(0)
+            try:
+                interrupted(line, lambda stream=stream: [next(stream) for _ in range(3)], close)
+            except qsf.QsfError as error:
+                self.assertEqual(error.code, "CANCELLED", f"closed at line {line}")
+            except StopIteration:
+                pass
+            if not thread.ident:
+                break
+            thread.join()
+            self.assertEqual(model.generate("x\n", max_tokens=2, **COLD).text, "again again ",
+                             f"closed at line {line}")
+            self.assertEqual(model._batches._turns, [])
+        self.assertGreater(line, 100)
 
     def test_whole_answers_and_streams_together(self):
         model, got = self.load(endless()), {}
