@@ -85,9 +85,12 @@ class Trace(unittest.TestCase):
         events = slices(traced("-t", 1, prompt="word " * 60, tokens=2)[0])
         layers = [e for e in events if e["name"] == "layer"]
         operations = [e for e in events if e["cat"] == "operation" and "layer" in e["args"]]
-        spent, inside = sum(e["dur"] for e in layers), sum(e["dur"] for e in operations)
-        self.assertLessEqual(inside, spent * 1.001)
-        self.assertGreater(inside, spent * 0.3)     # writing the events is the rest
+        spent = sum(e["dur"] for e in layers)
+        self.assertLessEqual(sum(e["dur"] for e in operations), spent * 1.001)
+        # Writing the events is the rest, and other programs may run meanwhile, but not in every layer.
+        shares = [sum(e["dur"] for e in operations if 0 <= e["ts"] - one["ts"] <= one["dur"]) / one["dur"]
+                  for one in layers]
+        self.assertGreater(max(shares), 0.3, shares)
         steps = sum(e["dur"] for e in events if e["cat"] == "step")
         batches = sum(e["dur"] for e in events if e["cat"] == "batch")
         self.assertLessEqual(steps, batches * 1.001)
