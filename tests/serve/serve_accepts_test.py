@@ -199,7 +199,8 @@ def test_samplers_have_other_servers_names(s):
     texts = {s.post(COMPLETIONS, prompt="Once", max_tokens=9, seed=-1)["choices"][0]["text"]
              for _ in range(8)}
     assert len(texts) > 1
-    probs = s.post(COMPLETIONS, prompt="Once", max_tokens=2, n_probs=3)["choices"][0]["logprobs"]
+    asked = {"prompt": "Once", "max_tokens": 2, "n_probs": 3, "ignore_eos": True}
+    probs = s.post(COMPLETIONS, **asked)["choices"][0]["logprobs"]
     assert len(probs["top_logprobs"][0]) == 3
 
 

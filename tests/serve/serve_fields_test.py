@@ -383,7 +383,8 @@ def test_anthropic_with_tools(s):
         client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{t.port}", api_key="none")
         tools = [{"name": f["function"]["name"], "input_schema": f["function"]["parameters"]} for f in TOOLS]
         asked = {"model": "tiny", "messages": CHAT, "max_tokens": 300, "tools": tools,
-                 "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "extra_body": {"seed": 3}}
+                 "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+                 "extra_body": {"seed": 3, "ignore_eos": True}}
         message = client.messages.create(**asked)
         use = message.content[0]
         assert message.stop_reason == "tool_use" and use.type == "tool_use" and use.input["days"] > 0
