@@ -1,4 +1,4 @@
-/* The processor's time of this process in milliseconds: what a call costs, whatever else the machine does.
+/* The processor's time of this process in milliseconds: what a call costs, whatever else runs.
  * SPDX-License-Identifier: MIT */
 export function spent() {
   const {user, system} = process.cpuUsage();

@@ -87,7 +87,7 @@ class Trace(unittest.TestCase):
         operations = [e for e in events if e["cat"] == "operation" and "layer" in e["args"]]
         spent = sum(e["dur"] for e in layers)
         self.assertLessEqual(sum(e["dur"] for e in operations), spent * 1.001)
-        # Writing the events is the rest, and other programs may run meanwhile, but not in every layer.
+        # The rest is writing events, and other programs' turns, which do not come in every layer.
         shares = [sum(e["dur"] for e in operations if 0 <= e["ts"] - one["ts"] <= one["dur"]) / one["dur"]
                   for one in layers]
         self.assertGreater(max(shares), 0.3, shares)
