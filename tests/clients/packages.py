@@ -22,14 +22,23 @@ def _alone(name):
         yield
 
 
+def _lists(name):
+    files = ("package.json", "package-lock.json") if name == "npm" else (f"{name}.lock",)
+    return [LISTS / f for f in files]
+
+
+def installed(name):
+    """The folder of a list's packages, or None: no test installs them anew while another uses them."""
+    to = CACHE / name
+    same = all((to / f.name).exists() and (to / f.name).read_bytes() == f.read_bytes() for f in _lists(name))
+    return to if same and (to / "whole").exists() else None
+
+
 def install(name):
     """The packages of a list; returns their folder."""
-    to = CACHE / name
-    files = ("package.json", "package-lock.json") if name == "npm" else (f"{name}.lock",)
-    listed = [LISTS / f for f in files]
+    to, listed = CACHE / name, _lists(name)
     with _alone(name):
-        if all((to / f.name).exists() and (to / f.name).read_bytes() == f.read_bytes() for f in listed) and (
-                to / "whole").exists():
+        if installed(name):
             return to
         print(f"installing {name} in {to}", flush=True)
         shutil.rmtree(to, ignore_errors=True)

@@ -17,8 +17,8 @@ except ImportError:
     sys.exit(77)
 sys.path.append(str(ROOT / "tests" / "clients"))
 import packages     # noqa: E402
-if (packages.CACHE / "clients" / "whole").exists():
-    sys.path += map(str, (packages.CACHE / "clients").glob("lib/python*/site-packages"))
+if found := packages.installed("clients"):
+    sys.path += map(str, found.glob("lib/python*/site-packages"))
 NEEDED = {"qsf.langchain": "langchain_core", "qsf.transport": "openai"}     # else a block is left out
 for page in ("docs/python.md", "README.md"):
     text = (ROOT / page).read_text(encoding="utf-8")
