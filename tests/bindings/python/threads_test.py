@@ -100,7 +100,7 @@ class Together(Case):
             for piece in model.chat("x", stream=True, max_tokens=math.inf, **CHAT):
                 break
             next(model.generate("x\n", stream=True, max_tokens=math.inf))
-        with model.chat("x", stream=True) as stream:
+        with model.chat("x", stream=True, **CHAT) as stream:
             next(stream)
         self.assertEqual(list(stream), [])
         with self.refused("CANCELLED"):
@@ -216,7 +216,7 @@ class Together(Case):
 class Ends(Case):
     def test_a_closed_model_refuses_everything(self):
         model = load(hello())
-        talk, stream = model.conversation(), model.chat("Hi", stream=True)
+        talk, stream = model.conversation(), model.chat("Hi", stream=True, **CHAT)
         next(stream)
         with model:
             pass
@@ -279,7 +279,7 @@ class Ends(Case):
         ends = []
         for _ in range(3):
             model = load(hello())
-            stream = model.chat("Hi", stream=True)
+            stream = model.chat("Hi", stream=True, **CHAT)
             next(stream)
             ends.append(model._end)
             del stream, model                           # the stream first
