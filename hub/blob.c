@@ -116,6 +116,9 @@ static bool check_answer(download *d, const hub_answer *a)
 {
     int64_t size = a->status == 206 ? a->total : a->length;
     d->checked = true;
+    if (!hub_answer_is(a, d->b->version))
+        return qsf_fail(&d->error, QSF_E_IO, "%s: the server's file has changed since the download began; "
+                        "try again, which downloads the new one", d->b->name), false;
     if (size < 0 && a->linked_size >= 0) size = a->linked_size;
     if (d->size >= 0 && size >= 0 && size != d->size)
         return qsf_fail(&d->error, QSF_E_CORRUPT, "%s: %lld bytes are offered, and the hub has %lld; try "

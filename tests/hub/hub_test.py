@@ -339,6 +339,32 @@ class Addresses(Case):
         self.assertEqual(found.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
         self.assertFalse(self.hub.exists())
 
+    def test_a_file_that_changes_on_its_way_is_not_mixed_with_the_new_one(self):
+        """The server has another version of the same length after some answers."""
+        old, new = (bytes([n]) * (16 << 20) for n in b"ab")
+
+        def pull(url):
+            return subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", url], text=True,
+                                  capture_output=True, env=self.env("http://127.0.0.1:9", QSF_CACHE=str(self.home)))
+        for header, before in (("ETag", 3), ("Last-Modified", 1)):
+            asked = []
+
+            def spoil(request, _):
+                asked.append(request.headers["Range"])
+                data = old if len(asked) <= before else new
+                first, last = (asked[-1] or f"bytes=0-{len(data) - 1}")[6:].split("-")
+                request.answer(206 if asked[-1] else 200, data[int(first):int(last) + 1],
+                               {header: data[:1].decode(),
+                                "Content-Range": f"bytes {first}-{last}/{len(data)}"})
+                return True
+            with HubServer({}, spoil) as server:
+                r = pull(f"{server.url}/{header}/a.gguf")
+                self.assertEqual(r.returncode, 5)
+                self.assertIn("a.gguf: the server's file has changed since", r.stderr)
+                if before == 1:
+                    r = pull(f"{server.url}/{header}/a.gguf")
+                    self.assertTrue(pathlib.Path(r.stdout.rstrip()).read_bytes() == new, r.stderr)
+
     def test_parts_follow_the_first(self):
         parts = [self.home / f"a-0000{n}-of-00002.gguf" for n in (1, 2)]
         in_two_parts(MODEL, *parts)
