@@ -193,6 +193,18 @@ class Downloads(Case):
             self.assertEqual(len(server.signed), 5)
             self.assertEqual(self.blob().read_bytes(), self.LARGE)
 
+    def test_a_connection_that_is_lost_is_an_error_with_what_is_kept(self):
+        cut = self.cut(at := [100_000])
+
+        def spoil(request, where):
+            if where == "files" and not at:
+                request.close_connection = True
+                return True
+            return cut(request, where)
+        with HubServer(self.REPO, spoil) as server:
+            self.assertRegex(self.bad(server, "-hf", "owner/big"),
+                             r"without an answer; 0\.1 MB are kept, and the next try resumes there")
+
     def test_a_server_without_ranges_sends_it_again(self):
         with HubServer(self.REPO, self.cut([100_000]), ranges=False) as server:
             self.good(server, "-hf", "owner/big")
