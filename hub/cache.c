@@ -226,10 +226,9 @@ static bool make_above(const char *path, char why[STORE_WHY])
 }
 
 qsf_status hub_cache_enter(const char *repo, const char *revision, const char *commit, const char *path,
-                           const char *etag, qsf_error *err)
+                           const char *etag, bool there, qsf_error *err)
 {
     char link[HUB_PATH], ref[HUB_PATH], blob[HUB_PATH], target[HUB_PATH] = "../../", why[STORE_WHY], was[44];
-    uint64_t size;
     if (!hub_cache_snapshot(repo, commit, path, link) || !repo_path(repo, "/refs/", revision, ref)
         || !hub_cache_blob(repo, etag, blob))
         return qsf_fail(err, QSF_E_IO, "%s: the path in the cache is too long", path);
@@ -239,7 +238,7 @@ qsf_status hub_cache_enter(const char *repo, const char *revision, const char *c
     }
     const size_t n = strlen(target);
     snprintf(target + n, sizeof target - n, "blobs/%s", etag);
-    if (!store_size(link, &size) && (!make_above(link, why) || !store_link(link, target, blob, why)))
+    if (!there && (!make_above(link, why) || !store_link(link, target, blob, why)))
         return cache_unwritten(link, why, err);
     if (!strcmp(revision, commit) || (hub_cache_commit(repo, revision, was) && !strcmp(was, commit)))
         return QSF_OK;

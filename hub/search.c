@@ -201,7 +201,7 @@ qsf_status hub_search_get(hub_search *s, const char *path, unsigned part, unsign
         && (a.linked_size < 0 || size == (uint64_t)a.linked_size);
     if (!there && (st = hub_blob_get(s->o, s->http, &b, err))) return st;
     if (part == 1) memcpy(commit, a.commit, sizeof a.commit);
-    return hub_cache_enter(s->name.repo, s->name.revision, a.commit, path, a.linked_etag, err);
+    return hub_cache_enter(s->name.repo, s->name.revision, a.commit, path, a.linked_etag, there, err);
 }
 
 qsf_status hub_search_path(const hub_search *s, const char *commit, const char *file, char **path,

@@ -464,6 +464,20 @@ class Cache(Case):
             self.qsf(server, "rm", "owner/tiny-GGUF")
             self.assertEqual([p.name for p in self.hub.iterdir()], [".locks"])
 
+    def test_what_cannot_be_removed_is_an_error(self):
+        """Folders as deep as no repository's."""
+        (self.hub / "models--owner--tiny-GGUF" / "/".join("abcdefghijklmnopqrst")).mkdir(parents=True)
+        self.assertIn("not all of it can be removed", self.qsf("", "rm", "owner/tiny-GGUF", code=5))
+
+    def test_a_file_of_another_size_in_a_snapshot_is_replaced(self):
+        with HubServer(REPOS) as server:
+            path = pathlib.Path(self.qsf(server, "pull", "owner/tiny-GGUF:F16").rstrip())
+            for damage in (b"", SMALL[:1000]):
+                path.unlink()
+                path.write_bytes(damage)        # as after a copy that did not end
+                self.qsf(server, "pull", "owner/tiny-GGUF:F16")
+                self.assertEqual(path.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
+
 
 class Folders(Case):
     """qsf-convert and repositories as they were trained."""
