@@ -28,13 +28,38 @@ static const char *home_folder(void)
     return found ? found : cache_variable("USERPROFILE");
 }
 
-/* A path of the environment, where ~ is the user's folder. */
+/* The value of the variable that text begins with, as $NAME or ${NAME}; *len: bytes of that.  NULL:
+ * it begins with none, or with one that is not set. */
+static const char *path_variable(const char *text, size_t *len)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    char name[128];
+    if (*text != '$') return NULL;
+    const size_t brace = text[1] == '{', n = strspn(text + 1 + brace, letters);
+    if (!n || n >= sizeof name || (brace && text[2 + n] != '}')) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)n, text + 1 + brace);
+    *len = 1 + n + 2 * brace;
+    return getenv(name);
+}
+
+/* A path of the environment, as huggingface_hub reads it: ~ is the user's folder, and variables are
+ * replaced. */
 static bool path_put(char out[HUB_PATH], const char *path, const char *rest)
 {
     const bool tilde = path[0] == '~' && (path[1] == '/' || !path[1]);
     if (tilde && !home_folder()) return false;
-    if (!path_join(out, HUB_PATH, tilde ? home_folder() : "", tilde ? path + 1 : path, rest)) return false;
-    for (char *p = out; *p; p++) if (*p == '\\') *p = '/';
+    size_t n = (size_t)snprintf(out, HUB_PATH, "%s", tilde ? home_folder() : "");
+    for (const char *p = path + tilde; *p; ) {
+        char one[2] = { *p };
+        size_t len = 1;
+        const char *value = path_variable(p, &len);
+        if (n >= HUB_PATH) return false;
+        n += (size_t)snprintf(out + n, HUB_PATH - n, "%s", value ? value : one);
+        p += value ? len : 1;
+    }
+    if (n >= HUB_PATH || n + strlen(rest) >= HUB_PATH) return false;
+    strcpy(out + n, rest);
+    store_slashes(out);
     return true;
 }
 

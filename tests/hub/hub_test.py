@@ -478,6 +478,16 @@ class Cache(Case):
                 self.qsf(server, "pull", "owner/tiny-GGUF:F16")
                 self.assertEqual(path.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
 
+    def test_the_folder_may_have_variables_and_all_letters(self):
+        home = self.home / "a \\ b" / "~" / "c$d"
+        with HubServer(REPOS) as server:
+            for name in ("$QSF_TEST_A/~/c$d", "${QSF_TEST_A}/~/c$d"):
+                r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", "owner/tiny-GGUF:Q2_K"],
+                                   env=self.env(server, HF_HOME=name, QSF_TEST_A=str(home.parents[1])),
+                                   capture_output=True)
+                self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual([p.name for p in home.iterdir()], ["hub"])
+
 
 class Folders(Case):
     """qsf-convert and repositories as they were trained."""
