@@ -116,6 +116,9 @@ static bool check_answer(download *d, const hub_answer *a)
 {
     int64_t size = a->status == 206 ? a->total : a->length;
     d->checked = true;
+    if (!hub_answer_is(a, d->b->version))
+        return qsf_fail(&d->error, QSF_E_IO, "%s: the server's file has changed since the download began; "
+                        "try again, which downloads the new one", d->b->name), false;
     if (size < 0 && a->linked_size >= 0) size = a->linked_size;
     if (d->size >= 0 && size >= 0 && size != d->size)
         return qsf_fail(&d->error, QSF_E_CORRUPT, "%s: %lld bytes are offered, and the hub has %lld; try "
@@ -193,6 +196,15 @@ static qsf_status blob_pieces(download *d, bool *several, qsf_error *err)
     return QSF_OK;
 }
 
+/* The error of a connection, with what it left. */
+static qsf_status blob_lost(const download *d, qsf_status st, qsf_error *err)
+{
+    const qsf_error why = *err;
+    if (st != QSF_E_IO || !d->done) return st;
+    return qsf_fail(err, st, "%.300s; %.1f MB are kept, and the next try resumes there", why.text,
+                    (double)d->done / 1e6);
+}
+
 static qsf_status blob_run(download *d, qsf_error *err)
 {
     hub_answer a;
@@ -212,9 +224,8 @@ static qsf_status blob_run(download *d, qsf_error *err)
             if (!d->checked && !check_answer(d, &a)) return *err = d->error, err->status;
             if (d->size < 0 || d->done == (uint64_t)d->size) return QSF_OK;
             if ((now = until && d->done == until)) continue;
-            st = qsf_fail(err, QSF_E_IO, "%s: the connection ended at %llu of %lld bytes; what came is kept, "
-                          "and the next try resumes it", d->b->name, (unsigned long long)d->done,
-                          (long long)d->size);
+            st = qsf_fail(err, QSF_E_IO, "%s: the connection ended at %llu of %lld bytes", d->b->name,
+                          (unsigned long long)d->done, (long long)d->size);
             again = true;
         }
         if (a.status == 416 && d->done) {            /* the file is shorter than what is here */
@@ -224,8 +235,7 @@ static qsf_status blob_run(download *d, qsf_error *err)
             continue;
         }
         if (hub_again(d->o, d->h, d->tries, st, &a, again, d->b->name)) continue;
-        if (!st) return hub_refusal(d->b->url, &a, d->b->page, d->b->has_token, err);
-        return st;
+        return st ? blob_lost(d, st, err) : hub_refusal(d->b->url, &a, d->b->page, d->b->has_token, err);
     }
 }
 

@@ -11,6 +11,7 @@ typedef struct hub_blob {
     const char *url, *name;     /* name: for people */
     const char *path, *lock;    /* of the file, and of the lock that other processes see */
     const char *sha256;         /* in hexadecimal digits; "": not known */
+    const char *version;        /* as hub_answer_version has it, of each answer; "": any */
     int64_t     size;           /* -1: not known */
     unsigned    part, n_parts;
     const char *page;           /* for people, of the repository; "": it is not a hub's */

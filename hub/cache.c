@@ -28,13 +28,38 @@ static const char *home_folder(void)
     return found ? found : cache_variable("USERPROFILE");
 }
 
-/* A path of the environment, where ~ is the user's folder. */
+/* The value of the variable that text begins with, as $NAME or ${NAME}; *len: bytes of that.  NULL:
+ * it begins with none, or with one that is not set. */
+static const char *path_variable(const char *text, size_t *len)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    char name[128];
+    if (*text != '$') return NULL;
+    const size_t brace = text[1] == '{', n = strspn(text + 1 + brace, letters);
+    if (!n || n >= sizeof name || (brace && text[2 + n] != '}')) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)n, text + 1 + brace);
+    *len = 1 + n + 2 * brace;
+    return getenv(name);
+}
+
+/* A path of the environment, as huggingface_hub reads it: ~ is the user's folder, and variables are
+ * replaced. */
 static bool path_put(char out[HUB_PATH], const char *path, const char *rest)
 {
     const bool tilde = path[0] == '~' && (path[1] == '/' || !path[1]);
     if (tilde && !home_folder()) return false;
-    if (!path_join(out, HUB_PATH, tilde ? home_folder() : "", tilde ? path + 1 : path, rest)) return false;
-    for (char *p = out; *p; p++) if (*p == '\\') *p = '/';
+    size_t n = (size_t)snprintf(out, HUB_PATH, "%s", tilde ? home_folder() : "");
+    for (const char *p = path + tilde; *p; ) {
+        char one[2] = { *p };
+        size_t len = 1;
+        const char *value = path_variable(p, &len);
+        if (n >= HUB_PATH) return false;
+        n += (size_t)snprintf(out + n, HUB_PATH - n, "%s", value ? value : one);
+        p += value ? len : 1;
+    }
+    if (n >= HUB_PATH || n + strlen(rest) >= HUB_PATH) return false;
+    strcpy(out + n, rest);
+    store_slashes(out);
     return true;
 }
 
@@ -226,10 +251,9 @@ static bool make_above(const char *path, char why[STORE_WHY])
 }
 
 qsf_status hub_cache_enter(const char *repo, const char *revision, const char *commit, const char *path,
-                           const char *etag, qsf_error *err)
+                           const char *etag, bool there, qsf_error *err)
 {
     char link[HUB_PATH], ref[HUB_PATH], blob[HUB_PATH], target[HUB_PATH] = "../../", why[STORE_WHY], was[44];
-    uint64_t size;
     if (!hub_cache_snapshot(repo, commit, path, link) || !repo_path(repo, "/refs/", revision, ref)
         || !hub_cache_blob(repo, etag, blob))
         return qsf_fail(err, QSF_E_IO, "%s: the path in the cache is too long", path);
@@ -239,7 +263,7 @@ qsf_status hub_cache_enter(const char *repo, const char *revision, const char *c
     }
     const size_t n = strlen(target);
     snprintf(target + n, sizeof target - n, "blobs/%s", etag);
-    if (!store_size(link, &size) && (!make_above(link, why) || !store_link(link, target, blob, why)))
+    if (!there && (!make_above(link, why) || !store_link(link, target, blob, why)))
         return cache_unwritten(link, why, err);
     if (!strcmp(revision, commit) || (hub_cache_commit(repo, revision, was) && !strcmp(was, commit)))
         return QSF_OK;

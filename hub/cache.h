@@ -40,8 +40,9 @@ bool hub_is_sha256(const char *text);
 bool hub_cache_commit(const char *repo, const char *revision, char out[44]);
 /* The whole files of a snapshot, with their sizes.  false: out of memory. */
 bool hub_cache_files(const char *repo, const char *commit, hub_files *out);
-/* Enters a blob as a file of a snapshot, unless it is there, and the revision. */
+/* Enters a blob as a file of a snapshot, in place of what is there, and the revision.  there: the
+ * file is in the snapshot already. */
 qsf_status hub_cache_enter(const char *repo, const char *revision, const char *commit, const char *path,
-                           const char *etag, qsf_error *err);
+                           const char *etag, bool there, qsf_error *err);
 
 #endif

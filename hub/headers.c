@@ -67,6 +67,7 @@ static void header_take(hub_answer *a, char *location, size_t cap, const char *l
         etag_take(a->linked_etag, sizeof a->linked_etag, v);
     else if ((v = header_value(line, "x-linked-size:")) && a->linked_size < 0) a->linked_size = number_of(v);
     else if ((v = header_value(line, "etag:"))) etag_take(a->etag, sizeof a->etag, v);
+    else if ((v = header_value(line, "last-modified:"))) snprintf(a->modified, sizeof a->modified, "%s", v);
     else if ((v = header_value(line, "content-length:"))) a->length = number_of(v);
     else if ((v = header_value(line, "content-range:"))) range_take(a, v);
     else if ((v = header_value(line, "retry-after:"))) a->retry_after = *v >= '0' && *v <= '9' ? atof(v) : -1;
@@ -76,6 +77,14 @@ static void header_take(hub_answer *a, char *location, size_t cap, const char *l
 void hub_answer_begin(hub_answer *a)
 {
     *a = (hub_answer){ .linked_size = -1, .length = -1, .first = -1, .total = -1, .retry_after = -1 };
+}
+
+const char *hub_answer_version(const hub_answer *a) { return *a->etag ? a->etag : a->modified; }
+
+bool hub_answer_is(const hub_answer *a, const char *version)
+{
+    const char *now = hub_answer_version(a);
+    return !*version || !*now || !strcmp(version, now);
 }
 
 bool hub_answer_line(hub_answer *a, char *location, size_t cap, const char *bytes, size_t len)
@@ -93,6 +102,6 @@ bool hub_answer_line(hub_answer *a, char *location, size_t cap, const char *byte
     a->status = space ? (int)strtol(space, NULL, 10) : 0;
     a->length = a->first = a->total = -1;
     a->retry_after = -1;
-    *a->etag = *a->reason = *a->next = *location = 0;
+    *a->etag = *a->modified = *a->reason = *a->next = *location = 0;
     return true;
 }

@@ -176,6 +176,12 @@ qsf_status hub_list(void (*fn)(void *user, const hub_entry *e), void *user, qsf_
 
 /* ---- removing ---- */
 
+static qsf_status not_removed(const char *path, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_IO, "%s: not all of it can be removed; it may be another user's or in use, or "
+                    "its disk may be read-only", path);
+}
+
 /* A folder and all in it; links are not followed. */
 static void remove_tree(const char *path, int depth)
 {
@@ -238,45 +244,50 @@ static bool list_linked(const char *repo, const char *blob)
 
 /* A file of a snapshot, then its blob unless another snapshot has it, and folders that are empty
  * now. */
-static uint64_t remove_file(const char *repo, const char *commit, const char *file)
+static qsf_status remove_file(const char *repo, const char *commit, const char *file, uint64_t *freed,
+                              qsf_error *err)
 {
     char path[HUB_PATH], blob[HUB_PATH], target[HUB_PATH];
     uint64_t size = 0;
-    if (!hub_cache_snapshot(repo, commit, file, path) || !store_size(path, &size)) return 0;
+    if (!hub_cache_snapshot(repo, commit, file, path) || !store_size(path, &size)) return QSF_OK;
     const bool link = store_link_target(path, target, sizeof target);
     const char *etag = link && strrchr(target, '/') ? strrchr(target, '/') + 1 : NULL;
-    if (!store_remove(path)) return 0;
+    if (!store_remove(path)) return not_removed(path, err);
     for (char *slash; (slash = strrchr(path, '/')) && (*slash = 0, strstr(path, commit)); )
         if (!store_remove(path)) break;
-    if (!link) return size;
-    if (!etag || !hub_is_etag(etag) || list_linked(repo, etag) || !hub_cache_blob(repo, etag, blob)) return 0;
-    return store_remove(blob) ? size : 0;
+    const bool blob_too = link && etag && hub_is_etag(etag) && !list_linked(repo, etag)
+        && hub_cache_blob(repo, etag, blob);
+    if (blob_too && !store_remove(blob)) return not_removed(blob, err);
+    if (blob_too || !link) *freed += size;
+    return QSF_OK;
 }
 
-/* Of one snapshot: the models that the name stands for.  false: out of memory. */
-static bool remove_of(const hub_name *name, const char *commit, uint64_t *freed, bool *found)
+/* Of one snapshot: the models that the name stands for. */
+static qsf_status remove_of(const hub_name *name, const char *commit, uint64_t *freed, bool *found,
+                            qsf_error *err)
 {
+    qsf_status st = QSF_OK;
     hub_files files;
     hub_model *all = NULL;
     size_t n = 0;
     char part[400];
     const bool whole = hub_cache_files(name->repo, commit, &files) && hub_models(&files, &all, &n);
-    for (size_t i = 0; whole && i < n; i++) {
+    for (size_t i = 0; whole && !st && i < n; i++) {
         const bool meant = *name->file ? !strcmp(name->file, all[i].first->path)
             : !*name->label || hub_models_labelled(&all[i], 1, name->label);
-        for (unsigned k = 0; meant && k < all[i].n_parts; k++) {
+        for (unsigned k = 0; meant && !st && k < all[i].n_parts; k++) {
             hub_model_part(&all[i], k, part, sizeof part);
-            *freed += remove_file(name->repo, commit, part);
+            st = remove_file(name->repo, commit, part, freed, err);
             *found = true;
         }
     }
     if (whole && *name->file && !*found && hub_files_find(&files, name->file)) {
-        *freed += remove_file(name->repo, commit, name->file);
+        st = remove_file(name->repo, commit, name->file, freed, err);
         *found = true;
     }
     free(all);
     hub_files_free(&files);
-    return whole;
+    return whole ? st : qsf_fail(err, QSF_E_MEMORY, "out of memory for the cache's list");
 }
 
 /* References to commits that have no snapshot any more. */
@@ -306,7 +317,8 @@ static void remove_rest(const char *repo, const char *folder)
 static qsf_status remove_named(const hub_name *name, bool all, uint64_t *freed, qsf_error *err)
 {
     char folder[HUB_PATH], path[HUB_PATH], commit[44];
-    bool found = false, whole = true;
+    bool found = false;
+    qsf_status st = QSF_OK;
     if (!hub_cache_repo(name->repo, folder) || !store_is_folder(folder)) return QSF_OK;
     if (list_busy(name->repo))
         return qsf_fail(err, QSF_E_IO, "%s is being downloaded by another process; end that first",
@@ -314,21 +326,20 @@ static qsf_status remove_named(const hub_name *name, bool all, uint64_t *freed, 
     if (all && !*name->file && !*name->label) {
         if (list_path(path, folder, "blobs")) *freed += list_bytes_in(path);
         remove_tree(folder, 0);
-        return QSF_OK;
+        return store_is_folder(folder) ? not_removed(folder, err) : QSF_OK;
     }
     if (!all && hub_cache_commit(name->repo, name->revision, commit))
-        whole = remove_of(name, commit, freed, &found);
+        st = remove_of(name, commit, freed, &found, err);
     name_list commits = { 0 };
     if (all && list_path(path, folder, "snapshots")) commits = names_in(path);
-    for (size_t i = 0; i < commits.n; i++) whole = remove_of(name, commits.items[i], freed, &found) && whole;
+    for (size_t i = 0; !st && i < commits.n; i++) st = remove_of(name, commits.items[i], freed, &found, err);
     names_free(&commits);
     if (found) remove_rest(name->repo, folder);
-    if (!whole) return qsf_fail(err, QSF_E_MEMORY, "out of memory for the cache's list");
-    return found ? QSF_OK : QSF_E_NOT_FOUND;
+    return st ? st : found ? QSF_OK : QSF_E_NOT_FOUND;
 }
 
 /* A file of another address, by its URL as hub_list has it. */
-static qsf_status remove_address(const char *url, uint64_t *freed)
+static qsf_status remove_address(const char *url, uint64_t *freed, qsf_error *err)
 {
     char other[HUB_PATH], folder[HUB_PATH], path[HUB_PATH], own[400];
     qsf_status st = QSF_E_NOT_FOUND;
@@ -342,7 +353,7 @@ static qsf_status remove_address(const char *url, uint64_t *freed)
             if (list_path(path, folder, versions.items[k])) *freed += list_bytes_in(path);
         names_free(&versions);
         remove_tree(folder, 0);
-        st = QSF_OK;
+        st = store_is_folder(folder) ? not_removed(folder, err) : QSF_OK;
     }
     names_free(&l);
     return st;
@@ -355,7 +366,7 @@ qsf_status hub_remove(const char *text, uint64_t *freed, qsf_error *err)
     qsf_status st;
     *freed = 0;
     err->text[0] = 0;
-    if (hub_is_url(text)) st = remove_address(text, freed);
+    if (hub_is_url(text)) st = remove_address(text, freed, err);
     else {
         if ((st = hub_name_read(text, &name, err))) return st;
         const bool there = hub_cache_repo(name.repo, folder) && store_is_folder(folder);

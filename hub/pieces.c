@@ -162,7 +162,7 @@ static bool connection_take(void *user, const hub_answer *answer, const void *by
     if (!c->checked) {
         c->checked = true;
         c->wrong = answer->status != 206 || answer->first != (int64_t)c->from
-            || answer->total != (int64_t)a->f->size;
+            || answer->total != (int64_t)a->f->size || !hub_answer_is(answer, a->f->blob->version);
         if (c->wrong && !atomic_load(&a->ranges)) atomic_store(&a->one, true);
     }
     if (c->wrong) return false;

@@ -194,14 +194,14 @@ qsf_status hub_search_get(hub_search *s, const char *path, unsigned part, unsign
         || !hub_cache_lock(s->name.repo, a.linked_etag, lock))
         return qsf_fail(err, QSF_E_IO, "the path of the cache is too long; HF_HOME names another one");
     const hub_blob b = { .url = url, .name = name, .path = blob, .lock = lock, .size = a.linked_size,
-                         .sha256 = hub_is_sha256(a.linked_etag) ? a.linked_etag : "", .part = part,
-                         .n_parts = n_parts, .page = s->page, .has_token = s->has_token };
+                         .sha256 = hub_is_sha256(a.linked_etag) ? a.linked_etag : "", .version = "",
+                         .part = part, .n_parts = n_parts, .page = s->page, .has_token = s->has_token };
     /* a commit's files never change; on a system without links, the blob is the file itself */
     const bool there = hub_cache_snapshot(s->name.repo, a.commit, path, file) && store_size(file, &size)
         && (a.linked_size < 0 || size == (uint64_t)a.linked_size);
     if (!there && (st = hub_blob_get(s->o, s->http, &b, err))) return st;
     if (part == 1) memcpy(commit, a.commit, sizeof a.commit);
-    return hub_cache_enter(s->name.repo, s->name.revision, a.commit, path, a.linked_etag, err);
+    return hub_cache_enter(s->name.repo, s->name.revision, a.commit, path, a.linked_etag, there, err);
 }
 
 qsf_status hub_search_path(const hub_search *s, const char *commit, const char *file, char **path,

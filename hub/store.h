@@ -27,6 +27,8 @@ void store_list(const char *folder, bool (*fn)(void *user, const char *name), vo
 uint64_t store_free(const char *folder);
 /* Bytes of memory that the machine has; UINT64_MAX: not known. */
 uint64_t store_machine_memory(void);
+/* Changes a path as the system's users write it to one with '/'. */
+void store_slashes(char *path);
 /* Writes the whole file anew: it has all of the text, or what it had. */
 bool store_write_text(const char *path, const char *text, char why[STORE_WHY]);
 /* At most cap - 1 bytes of a file, terminated; false: it is not there. */

@@ -137,6 +137,11 @@ uint64_t store_machine_memory(void)
     return GlobalMemoryStatusEx(&m) ? m.ullTotalPhys : UINT64_MAX;
 }
 
+void store_slashes(char *path)
+{
+    for (char *p = path; *p; p++) if (*p == '\\') *p = '/';
+}
+
 bool store_write_text(const char *path, const char *text, char why[STORE_WHY])
 {
     char beside[WIDE];

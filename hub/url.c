@@ -146,9 +146,10 @@ static qsf_status url_version(url_file *f, hub_answer *a, bool *away, qsf_error 
         if (hub_again(f->o, f->http, &tries, st, a, again, f->shown)) continue;
         return st ? st : hub_refusal(f->url, a, "", false, err);
     }
-    if (!*a->linked_etag) memcpy(a->linked_etag, a->etag, sizeof a->etag);
     if (a->linked_size < 0) a->linked_size = a->length;
-    const int n = snprintf(text, sizeof text, "%s|%lld", a->linked_etag, (long long)a->linked_size);
+    const int n = snprintf(text, sizeof text, "%s|%lld", *a->linked_etag ? a->linked_etag
+                           : hub_answer_version(a), (long long)a->linked_size);
+    if (!*a->linked_etag) memcpy(a->linked_etag, a->etag, sizeof a->etag);
     url_key(text, (size_t)n, f->version);
     return QSF_OK;
 }
@@ -175,7 +176,7 @@ static qsf_status url_get(url_file *f, const hub_blob *more, const hub_model *m,
     b.page = "";
     if (part) {
         b.size = -1;
-        b.sha256 = "";
+        b.sha256 = b.version = "";
     }
     return hub_blob_get(f->o, f->http, &b, err);
 }
@@ -204,7 +205,7 @@ static qsf_status url_download(url_file *f, char **path, bool *away, qsf_error *
     const hub_model m = { .first = &first, .n_parts = url_parts(f->name) };
     qsf_status st = url_version(f, &a, away, err);
     const hub_blob b = { .size = st ? -1 : a.linked_size, .sha256 = !st && hub_is_sha256(a.linked_etag)
-                         ? a.linked_etag : "" };
+                         ? a.linked_etag : "", .version = st ? "" : hub_answer_version(&a) };
     for (unsigned i = 0; !st && i < m.n_parts; i++) st = url_get(f, &b, &m, i, err);
     if (st) return st;
     snprintf(at, sizeof at, "%s/url", f->folder);

@@ -193,6 +193,18 @@ class Downloads(Case):
             self.assertEqual(len(server.signed), 5)
             self.assertEqual(self.blob().read_bytes(), self.LARGE)
 
+    def test_a_connection_that_is_lost_is_an_error_with_what_is_kept(self):
+        cut = self.cut(at := [100_000])
+
+        def spoil(request, where):
+            if where == "files" and not at:
+                request.close_connection = True
+                return True
+            return cut(request, where)
+        with HubServer(self.REPO, spoil) as server:
+            self.assertRegex(self.bad(server, "-hf", "owner/big"),
+                             r"without an answer; 0\.1 MB are kept, and the next try resumes there")
+
     def test_a_server_without_ranges_sends_it_again(self):
         with HubServer(self.REPO, self.cut([100_000]), ranges=False) as server:
             self.good(server, "-hf", "owner/big")
@@ -339,6 +351,32 @@ class Addresses(Case):
         self.assertEqual(found.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
         self.assertFalse(self.hub.exists())
 
+    def test_a_file_that_changes_on_its_way_is_not_mixed_with_the_new_one(self):
+        """The server has another version of the same length after some answers."""
+        old, new = (bytes([n]) * (16 << 20) for n in b"ab")
+
+        def pull(url):
+            return subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", url], text=True,
+                                  capture_output=True, env=self.env("http://127.0.0.1:9", QSF_CACHE=str(self.home)))
+        for header, before in (("ETag", 3), ("Last-Modified", 1)):
+            asked = []
+
+            def spoil(request, _):
+                asked.append(request.headers["Range"])
+                data = old if len(asked) <= before else new
+                first, last = (asked[-1] or f"bytes=0-{len(data) - 1}")[6:].split("-")
+                request.answer(206 if asked[-1] else 200, data[int(first):int(last) + 1],
+                               {header: data[:1].decode(),
+                                "Content-Range": f"bytes {first}-{last}/{len(data)}"})
+                return True
+            with HubServer({}, spoil) as server:
+                r = pull(f"{server.url}/{header}/a.gguf")
+                self.assertEqual(r.returncode, 5)
+                self.assertIn("a.gguf: the server's file has changed since", r.stderr)
+                if before == 1:
+                    r = pull(f"{server.url}/{header}/a.gguf")
+                    self.assertTrue(pathlib.Path(r.stdout.rstrip()).read_bytes() == new, r.stderr)
+
     def test_parts_follow_the_first(self):
         parts = [self.home / f"a-0000{n}-of-00002.gguf" for n in (1, 2)]
         in_two_parts(MODEL, *parts)
@@ -425,6 +463,30 @@ class Cache(Case):
                           self.qsf(server, "rm", "owner/tiny-GGUF:Q8_0", code=5))
             self.qsf(server, "rm", "owner/tiny-GGUF")
             self.assertEqual([p.name for p in self.hub.iterdir()], [".locks"])
+
+    def test_what_cannot_be_removed_is_an_error(self):
+        """Folders as deep as no repository's."""
+        (self.hub / "models--owner--tiny-GGUF" / "/".join("abcdefghijklmnopqrst")).mkdir(parents=True)
+        self.assertIn("not all of it can be removed", self.qsf("", "rm", "owner/tiny-GGUF", code=5))
+
+    def test_a_file_of_another_size_in_a_snapshot_is_replaced(self):
+        with HubServer(REPOS) as server:
+            path = pathlib.Path(self.qsf(server, "pull", "owner/tiny-GGUF:F16").rstrip())
+            for damage in (b"", SMALL[:1000]):
+                path.unlink()
+                path.write_bytes(damage)        # as after a copy that did not end
+                self.qsf(server, "pull", "owner/tiny-GGUF:F16")
+                self.assertEqual(path.read_bytes(), REPOS["owner/tiny-GGUF"]["tiny-F16.gguf"])
+
+    def test_the_folder_may_have_variables_and_all_letters(self):
+        home = self.home / "a \\ b" / "~" / "c$d"
+        with HubServer(REPOS) as server:
+            for name in ("$QSF_TEST_A/~/c$d", "${QSF_TEST_A}/~/c$d"):
+                r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", "owner/tiny-GGUF:Q2_K"],
+                                   env=self.env(server, HF_HOME=name, QSF_TEST_A=str(home.parents[1])),
+                                   capture_output=True)
+                self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual([p.name for p in home.iterdir()], ["hub"])
 
 
 class Folders(Case):
