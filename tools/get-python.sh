@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches CPython for 64-bit ARM Linux with cffi's module, unpacked and not installed, and prints the
-# folder: tests/bindings/python/wheel_foreign_test.py runs the package in it, under QEMU.
+# Fetches CPython for 64-bit ARM Linux with cffi's module, unpacked and not installed, and prints
+# the folder: tests/bindings/python/wheel_foreign_test.py runs the package in it, under QEMU.
 # SPDX-License-Identifier: MIT
 #
 #   tools/get-python.sh
