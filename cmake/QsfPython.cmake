@@ -1,7 +1,10 @@
 # What the Python package has of native code: one library and one program, each with everything
 # that it needs. bindings/python/CMakeLists.txt puts them into a wheel.
 # SPDX-License-Identifier: MIT
-if(WASI OR (QSF_STATIC AND NOT WIN32))      # objects of a static build are not for a library
+#
+# Objects of a static build are not for a library. The aarch64 variant tests the package: its
+# compiler makes position-independent objects anyway.
+if(WASI OR (QSF_STATIC AND NOT WIN32 AND NOT QSF_TEST_VARIANT STREQUAL "aarch64"))
     return()
 endif()
 
@@ -20,6 +23,9 @@ else()
         $<TARGET_OBJECTS:qsf_objects> $<TARGET_OBJECTS:qsf_convert_objects>)
     if(WIN32)       # cffi finds functions by name: their objects need no marks
         target_link_options(qsf_python_shared PRIVATE -Wl,--export-all-symbols -s)
+    elseif(QSF_STATIC)
+        set_target_properties(qsf_python_shared PROPERTIES LINK_OPTIONS "")     # -static is for programs
+        target_link_options(qsf_python_shared PRIVATE -Wl,-Bsymbolic -s)
     endif()
 endif()
 qsf_settings(qsf_python_shared)
@@ -58,9 +64,9 @@ if(WIN32 AND NOT MSVC)      # whose programs keep their symbols otherwise
 endif()
 
 # Tests run them: the library also with sanitizers.
-if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|mingw)$"))
+if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|aarch64|mingw)$"))
     set_target_properties(qsf_python_shared PROPERTIES EXCLUDE_FROM_ALL OFF)
 endif()
-if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|mingw)$"))
+if(BUILD_TESTING AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|aarch64|mingw)$"))
     set_target_properties(qsf_python_programs PROPERTIES EXCLUDE_FROM_ALL OFF)
 endif()

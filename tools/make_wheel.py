@@ -18,19 +18,19 @@ import argparse, base64, hashlib, pathlib, re, shutil, subprocess, sys, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MACHINES = {62: "x86_64", 183: "aarch64"}         # ELF's numbers
-# What every system with the GNU C library has.
 # What every Windows 10 has.
 OF_WINDOWS = re.compile(r"(?i)(kernel32|advapi32|user32|shell32|ws2_32|iphlpapi|bcrypt|ntdll|msvcrt|ucrtbase|"
                         r"api-ms-win-(core|crt)-[-a-z]+-l\d-\d-\d)\.dll")
+# What every system with the GNU C library has.
 OF_GLIBC = re.compile(r"(libc|libm|libpthread|libdl|librt)\.so\.\d+|ld-linux[-\w]*\.so\.\d+")
 
 
 def needs(objdump):
-    """What a library needs, from the output of objdump -p: other libraries, and the version of the GNU C
-    library."""
+    """What a library or program needs, from the output of objdump -p: other libraries, and the version of
+    the GNU C library.  A static program needs nothing."""
     libraries = re.findall(r"NEEDED\s+(\S+)", objdump)
     versions = [tuple(map(int, found.split("."))) for found in re.findall(r"\bGLIBC_([\d.]+)", objdump)]
-    if not libraries:
+    if not libraries and ("Program Header:" not in objdump or "Dynamic Section:" in objdump):
         sys.exit("objdump -p does not list what the library needs; is it one for another machine's programs?")
     others = [name for name in libraries if not OF_GLIBC.fullmatch(name)]
     return others, max((version[:2] for version in versions), default=(2, 5))
@@ -55,11 +55,11 @@ def machine_of(library):
     return MACHINES[number]
 
 
-def objdump(machine, path):
+def objdump(machine, path, what="-p"):
     """What the machine's objdump says of a file: another one may know one machine alone."""
     prefix = "x86_64-w64-mingw32" if machine == "win_amd64" else f"{machine}-linux-gnu"
     program = shutil.which(f"{prefix}-objdump") or "objdump"
-    return subprocess.run([program, "-p", path], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([program, what, path], check=True, capture_output=True, text=True).stdout
 
 
 def digest(data):

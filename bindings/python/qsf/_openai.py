@@ -6,22 +6,21 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ._answer import Answer, Logprob, Piece, Usage
 from ._schema import is_model
 from .errors import refuse, shown
-from .model import Model
+from .model import Model, load
 
 T = TypeVar("T")
 # What the API has and an engine in the same process does not need.
 IGNORED = frozenset(("user", "metadata", "store", "service_tier", "timeout", "extra_headers", "extra_query",
-                     "safety_identifier", "prompt_cache_key"))
-
-
+                     "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"))
 # Members that answers may lack: the objects of openai then have None as their attribute.
 OPTIONAL = frozenset((
     "metadata", "moderation", "obfuscation", "service_tier", "system_fingerprint", "shutdown_date", "usage",
@@ -47,10 +46,30 @@ class Object(dict[str, Any]):
 
     to_dict = model_dump
 
-    def model_dump_json(self, **_: Any) -> str:
-        return json.dumps(self.model_dump())
+    def model_dump_json(self, *, indent: int | None = None, exclude_none: bool = False, **_: Any) -> str:
+        return json.dumps(self.model_dump(exclude_none=exclude_none), indent=indent)
 
-    to_json = model_dump_json
+    def to_json(self, *, indent: int | None = 2, **options: Any) -> str:
+        return self.model_dump_json(indent=indent, **options)
+
+
+class Page(Object):
+    """A list of the API: its data are what a loop has."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self["data"])
+
+
+class AsyncPage(Page):
+    """The same for asyncio: it can be awaited, and is a loop before and after that."""
+
+    def __await__(self) -> Generator[Any, None, AsyncPage]:
+        yield from ()
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for one in self:
+            yield one
 
 
 def _dumped(value: Any, exclude_none: bool) -> Any:
@@ -78,6 +97,8 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     effort = options.pop("reasoning_effort", None)
     if effort == "none":
         options.setdefault("reasoning_budget", 0)
+    if options.get("modalities") == ["text"]:
+        del options["modalities"]
     return options
 
 
@@ -182,10 +203,17 @@ class _TextChunks:
 class _Requests:
     """What the sync and the async client share: requests by our names, and responses."""
 
-    def __init__(self, model: Model, name: str | None) -> None:
+    def __init__(self, model: Any, name: str | None) -> None:
+        self._owns = isinstance(model, (str, os.PathLike))
+        if self._owns:
+            model = load(model)
         if not isinstance(model, Model):
-            raise refuse(f"the model is {shown(model)}; it must be what load() returns")
+            raise refuse(f"the model is {shown(model)}; it must be what load() returns, a path or a name")
         self.model, self.name = model, name or model.info.name or "qsf"
+
+    def close(self) -> None:
+        if self._owns:
+            self.model.close()
 
     def chat(self, given: dict[str, Any]) -> dict[str, Any]:
         options = _options(given)
@@ -201,6 +229,8 @@ class _Requests:
     def text(self, given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         options = _options(given)
         echo = bool(options.pop("echo", False))
+        if options.get("best_of") == options.get("n", 1):       # every answer is one of the best
+            del options["best_of"]
         options.setdefault("max_tokens", 16)
         n = options.pop("logprobs", None)
         if n is not None and n is not False:
@@ -237,8 +267,8 @@ class _Requests:
                         "usage": {"prompt_tokens": n, "total_tokens": n}})
 
     def models(self) -> Any:
-        return _object({"object": "list", "data": [{"id": self.name, "object": "model", "created": 0,
-                                                    "owned_by": "qsf"}]})
+        one = Object(id=self.name, object="model", created=0, owned_by="qsf")
+        return Page(object="list", data=[one])
 
 
 def _several(given: Any) -> list[Any]:
@@ -267,6 +297,12 @@ def _with_usage(options: dict[str, Any]) -> bool:
     return bool(asked and asked.get("include_usage"))
 
 
+def _parsed_into(response_format: Any) -> Any:
+    if not is_model(response_format):
+        raise refuse(f"response_format is {shown(response_format)}; parse() needs a pydantic model")
+    return response_format
+
+
 class _Completions:
     def __init__(self, requests: _Requests) -> None:
         self._requests = requests
@@ -286,9 +322,7 @@ class ChatCompletions(_Completions):
 
     def parse(self, *, response_format: Any, **given: Any) -> Any:
         """create() with a pydantic model, whose object is message.parsed."""
-        if not is_model(response_format):
-            raise refuse(f"response_format is {shown(response_format)}; parse() needs a pydantic model")
-        return self.create(response_format=response_format, **given)
+        return self.create(response_format=_parsed_into(response_format), **given)
 
 
 class TextCompletions(_Completions):
@@ -349,20 +383,34 @@ class _Chat:
         self.completions = completions
 
 
-class OpenAI:
-    """client = qsf.OpenAI(model); then as with the package openai: client.chat.completions.create(...),
-    client.completions, client.embeddings, client.models. name: what the model is called; the parameter model
-    of requests is not looked at."""
-
-    def __init__(self, model: Model, name: str | None = None) -> None:
-        requests = _Requests(model, name)
-        self.chat, self.completions = _Chat(ChatCompletions(requests)), TextCompletions(requests)
-        self.embeddings, self.models = Embeddings(requests), Models(requests)
+class _Client:
+    def __init__(self, requests: _Requests) -> None:
         self._requests = requests
 
+    @property
+    def beta(self: T) -> T:
+        """Where older code finds chat.completions.parse()."""
+        return self
+
+    def with_options(self: T, **_: Any) -> T:
+        """Options of connections have no effect here."""
+        return self
+
+
+class OpenAI(_Client):
+    """client = qsf.OpenAI(model); then as with the package openai: client.chat.completions.create(...),
+    client.completions, client.embeddings, client.models. model: what load() returns, or its path or name.
+    name: what the model is called; the parameter model of requests is not looked at."""
+
+    def __init__(self, model: Model | str, name: str | None = None) -> None:
+        requests = _Requests(model, name)
+        super().__init__(requests)
+        self.chat, self.completions = _Chat(ChatCompletions(requests)), TextCompletions(requests)
+        self.embeddings, self.models = Embeddings(requests), Models(requests)
+
     def close(self) -> None:
-        """Frees the model."""
-        self._requests.model.close()
+        """Frees the model if the client has loaded it."""
+        self._requests.close()
 
     def __enter__(self: T) -> T:
         return self
@@ -413,6 +461,10 @@ class AsyncChatCompletions(_Completions):
         return requests.whole_chat(answers, options)
 
 
+    async def parse(self, *, response_format: Any, **given: Any) -> Any:
+        return await self.create(response_format=_parsed_into(response_format), **given)
+
+
 class AsyncTextCompletions(_Completions):
     async def create(self, *, prompt: Any, model: str | None = None, stream: bool = False,
                      **given: Any) -> Any:
@@ -435,10 +487,29 @@ class AsyncEmbeddings(_Completions):
             lambda: self._requests.embeddings(input, encoding_format, dimensions, others))
 
 
-class AsyncOpenAI:
+class AsyncModels(_Completions):
+    def list(self) -> Any:
+        return AsyncPage(self._requests.models().items())
+
+    async def retrieve(self, model: str) -> Any:
+        return self._requests.models().data[0]
+
+
+class AsyncOpenAI(_Client):
     """The same for asyncio: await client.chat.completions.create(...)."""
 
-    def __init__(self, model: Model, name: str | None = None) -> None:
+    def __init__(self, model: Model | str, name: str | None = None) -> None:
         requests = _Requests(model, name)
+        super().__init__(requests)
         self.chat, self.completions = _Chat(AsyncChatCompletions(requests)), AsyncTextCompletions(requests)
-        self.embeddings = AsyncEmbeddings(requests)
+        self.embeddings, self.models = AsyncEmbeddings(requests), AsyncModels(requests)
+
+    async def close(self) -> None:
+        """Frees the model if the client has loaded it."""
+        self._requests.close()
+
+    async def __aenter__(self: T) -> T:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -32,7 +32,7 @@ class OutOfMemoryError(QsfError, MemoryError):
     """Out of memory, or the memory budget is too small."""
 
 
-class ContextFullError(QsfError):
+class ContextFullError(QsfError, ValueError):
     """What was given does not fit in the context."""
 
 

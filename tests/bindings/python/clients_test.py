@@ -6,10 +6,12 @@ SPDX-License-Identifier: MIT
     clients_test.py LIBQSF_PYTHON [unittest options]
 """
 import asyncio, base64, json, unittest
+from unittest import mock
 
 from python_case import TEMPLATE, calls, endless, hello, tiny
 import numpy as np
 import qsf
+from qsf import llama_cpp
 from qsf.llama_cpp import Llama, LlamaGrammar
 try:
     import openai
@@ -140,8 +142,8 @@ class OpenAI(unittest.TestCase):
         self.assertEqual(response.choices[0].message.content, "Hello world.")
         with self.assertRaisesRegex(qsf.ArgumentError, "max_tokens"):
             self.client.chat.completions.create(max_new_tokens=3, **ASK)
-        with self.assertRaisesRegex(qsf.ArgumentError, "path/to"):
-            qsf.OpenAI("path/to/model")
+        with self.assertRaisesRegex(qsf.ArgumentError, "the model is 1"):
+            qsf.OpenAI(1)
 
     def test_asyncio(self):
         async def main():
@@ -151,9 +153,31 @@ class OpenAI(unittest.TestCase):
             text = "".join([chunk.choices[0].delta.get("content", "") async for chunk in stream])
             more = await client.completions.create(prompt="Hi\n", temperature=0)
             vectors = await client.embeddings.create(input="one")
+            listed = [one.id async for one in client.models.list()]
+            self.assertEqual([one.id async for one in await client.models.list()], listed)
             return (whole.choices[0].message.content, text, more.choices[0].text,
                     len(vectors.data[0].embedding))
         self.assertEqual(asyncio.run(main()), ("Hello world.",) * 3 + (self.model.info.embedding,))
+
+    def test_a_client_frees_the_model_that_it_has_loaded(self):
+        with qsf.OpenAI(str(hello())) as client:
+            self.assertEqual(client.chat.completions.create(**ASK).choices[0].message.content, "Hello world.")
+        with self.assertRaises(qsf.QsfError):
+            client.chat.completions.create(**ASK)
+        with qsf.OpenAI(self.model) as client:
+            pass
+        self.assertEqual(client.chat.completions.create(**ASK).choices[0].message.content, "Hello world.")
+
+    def test_forms_of_older_code(self):
+        self.assertEqual([one.id for one in self.client.models.list()],
+                         [self.client.models.retrieve("any").id])
+        with self.assertRaisesRegex(qsf.ArgumentError, "pydantic"):
+            self.client.beta.chat.completions.parse(response_format={}, **ASK)
+        done = self.client.with_options(timeout=3).chat.completions.create(
+            modalities=["text"], verbosity="low", **ASK)
+        self.assertEqual(json.loads(done.model_dump_json(indent=2)), done)
+        done = self.client.completions.create(prompt="Hi\n", temperature=0, best_of=1)
+        self.assertEqual(done.choices[0].text, "Hello world.")
 
 
 class LlamaCpp(unittest.TestCase):
@@ -179,7 +203,7 @@ class LlamaCpp(unittest.TestCase):
     def test_tokens_are_bytes_and_vectors_are_lists(self):
         ids = self.llama.tokenize(b"Hi\n")
         self.assertEqual(self.llama.detokenize(ids), b"Hi\n")
-        answer = list(self.llama.generate(ids, temperature=0))
+        answer = list(self.llama.generate(ids, temp=0, reset=True))
         self.assertEqual(self.llama.detokenize(answer), b"Hello world.")
         self.assertEqual([len(one) for one in self.llama.embed(["a", "b"])], [self.llama.n_embd()] * 2)
         self.assertEqual(len(self.llama.create_embedding("a")["data"][0]["embedding"]), self.llama.n_embd())
@@ -193,6 +217,38 @@ class LlamaCpp(unittest.TestCase):
         form = {"type": "json_object", "schema": {"enum": ["yes"]}}
         done = llama.create_chat_completion([{"role": "user", "content": "x"}], response_format=form)
         self.assertEqual(json.loads(done["choices"][0]["message"]["content"]), "yes")
+
+    def test_schemas_are_closed(self):
+        form = {"properties": {"enum": {"type": "object", "properties": {}},
+                               "b": {"enum": [{"properties": 1}]}},
+                "$defs": {"c": {"properties": {}, "additionalProperties": True}},
+                "anyOf": [{"properties": {}}]}
+        self.assertEqual(llama_cpp._closed(form), {
+            "properties": {"enum": {"type": "object", "properties": {}, "additionalProperties": False},
+                           "b": {"enum": [{"properties": 1}]}},
+            "$defs": {"c": {"properties": {}, "additionalProperties": True}},
+            "anyOf": [{"properties": {}, "additionalProperties": False}], "additionalProperties": False})
+
+    def test_parameters_by_other_names(self):
+        llama = Llama(str(hello()), n_threads=1, type_k=8, type_v=8, chat_format="qwen", draft_model=None)
+        self.addCleanup(llama.close)
+        llama.set_cache(llama_cpp.LlamaRAMCache(capacity_bytes=1))
+        llama.set_seed(1)
+        done = llama.create_chat_completion([{"role": "user", "content": "x"}], model="any", user="me")
+        self.assertEqual(done["choices"][0]["message"]["content"], "Hello world.")
+        self.assertEqual(llama.detokenize([llama.token_nl()]), b"\n")
+        self.assertEqual(llama.metadata["general.name"], "script")
+        with self.assertRaisesRegex(ValueError, "the context 512"):
+            llama("word " * 600)
+
+    def test_models_by_name(self):
+        asked = []
+        with mock.patch.object(llama_cpp, "pull", lambda name: asked.append(name) or str(hello())):
+            for file in "a-q8_0.gguf", "*Q8_0.gguf", "*q4_k_m*", None:
+                Llama.from_pretrained("owner/repo", file, n_threads=1).close()
+            self.assertRaises(qsf.ArgumentError, Llama.from_pretrained, "owner/repo", "*.gguf")
+        self.assertEqual(asked, ["hf:owner/repo/a-q8_0.gguf", "hf:owner/repo:Q8_0", "hf:owner/repo:q4_k_m",
+                                 "hf:owner/repo"])
 
     def test_what_is_not_there_is_named(self):
         with self.assertRaisesRegex(qsf.ArgumentError, "draft_model"):
