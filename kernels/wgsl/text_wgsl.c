@@ -24,35 +24,43 @@ qsf_status qsf_wgsl_end(const qsf_wgsl_text *t, qsf_error *err)
 
 void qsf_wgsl_put(qsf_wgsl_text *t, const char *piece) { wgsl_write(t, piece, strlen(piece)); }
 
-static void wgsl_write_value(qsf_wgsl_text *t, const qsf_wgsl_value *v)
+static void wgsl_write_number(qsf_wgsl_text *t, uint32_t n)
 {
     char number[12];
-    if (v->text) qsf_wgsl_put(t, v->text);
-    else wgsl_write(t, number, qsf_format(number, sizeof number, "%u", (unsigned)v->number));
+    wgsl_write(t, number, qsf_format(number, sizeof number, "%u", (unsigned)n));
 }
 
-static bool wgsl_is_name(qsf_wgsl_name name, const char *at, size_t len)
-{
+/* The value of the name at `at`, which `}` ends. */
 #if defined(QSF_WGSL_SMALL)
-    return len == 1 && *at == name;
-#else
-    return !strncmp(name, at, len) && !name[len];
-#endif
+static void wgsl_write_value(qsf_wgsl_text *t, const char *at, const qsf_wgsl_value *values, size_t n)
+{
+    const uint8_t *name = (const uint8_t *)values[0];
+    (void)n;
+    while ((*name & 127) != *at) name++, values++;
+    if (*name > 127) qsf_wgsl_put(t, (const char *)values[1]);
+    else wgsl_write_number(t, (uint32_t)values[1]);
 }
+#else
+static void wgsl_write_value(qsf_wgsl_text *t, const char *at, const qsf_wgsl_value *values, size_t n)
+{
+    const size_t len = (size_t)(strchr(at, '}') - at);
+    size_t i = 0;
+    while (i < n && (strncmp(values[i].name, at, len) || values[i].name[len])) i++;
+    assert(i < n);
+    if (values[i].text) qsf_wgsl_put(t, values[i].text);
+    else wgsl_write_number(t, values[i].number);
+}
+#endif
 
 void qsf_wgsl_put_values(qsf_wgsl_text *t, const char *piece, const qsf_wgsl_value *values, size_t n)
 {
-    for (const char *at = piece; *at;) {
-        if (at[0] != '$' || at[1] != '{') {
-            wgsl_write(t, at++, 1);
+    while (*piece) {
+        if (piece[0] != '$' || piece[1] != '{') {
+            wgsl_write(t, piece++, 1);
             continue;
         }
-        size_t len = 0, i = 0;
-        for (at += 2; at[len] != '}';) len++;
-        while (i < n && !wgsl_is_name(values[i].name, at, len)) i++;
-        assert(i < n);
-        wgsl_write_value(t, &values[i]);
-        at += len + 1;
+        wgsl_write_value(t, piece + 2, values, n);
+        piece = strchr(piece, '}') + 1;
     }
 }
 

@@ -26,17 +26,17 @@ typedef struct qsf_wgsl_text {
     uint8_t  access[QSF_WGSL_BINDINGS]; /* qsf_wgsl_access of bindings 0, 1, ... of group 0 */
 } qsf_wgsl_text;
 
-#if defined(QSF_WGSL_SMALL)     /* tools/small_wgsl.py */
-typedef char qsf_wgsl_name;
+#if defined(QSF_WGSL_SMALL)
+/* As tools/small_wgsl.py writes lists: first the string of their names, each a character, whose top
+ * bit is set for a text; then for each a number or the text. */
+typedef uintptr_t qsf_wgsl_value;
 #else
-typedef const char *qsf_wgsl_name;
-#endif
-
 typedef struct qsf_wgsl_value {
-    qsf_wgsl_name name;
+    const char *name;
     uint32_t    number;
     const char *text;       /* NULL: the number, in decimal and without a suffix */
 } qsf_wgsl_value;
+#endif
 
 void qsf_wgsl_begin(qsf_wgsl_text *t, char *dst, size_t cap);
 /* Fails if the text did not fit: the message has its length. */
