@@ -140,6 +140,28 @@ class Together(Case):
         self.assertGreater(line, 100)
         self.assertLess(cancelled, line / 4)
 
+    def test_other_answers_at_any_line_of_one_change_none(self):
+        """Every second line: another thread may read, or compute, the last piece of any between two."""
+        model = self.load(endless())
+        locks = model._batches._lock, model._talks._lock
+        ask = lambda: model.generate("x\n", stream=True, max_tokens=2, **COLD)     # noqa: E731
+        for line in range(0, 2000, 22 if os.environ.get("LD_PRELOAD") else 2):
+            begun, said = ask(), []
+            first = next(begun)
+            thread = threading.Thread(target=lambda: said.extend([first + "".join(begun), "".join(ask())]))
+
+            def other(thread=thread):
+                is_locked = any(lock.locked() for lock in locks)        # here: the other thread waits
+                thread.start()
+                while thread.is_alive() and not model._batches._waiters and not is_locked:
+                    time.sleep(0)
+            interrupted(line, lambda: said.append("".join(ask())), other)
+            if not thread.ident:
+                break
+            thread.join()
+            self.assertEqual(said, ["again again "] * 3, f"others at line {line}")
+        self.assertGreater(line, 100)
+
     def test_closing_at_any_line_of_a_beginning_leaves_nothing(self):
         model = self.load(endless())
         for line in range(0, 1000, 11 if os.environ.get("LD_PRELOAD") else 3):
