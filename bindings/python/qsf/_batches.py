@@ -180,6 +180,7 @@ class Batches:
                 if failed:
                     raise failed
                 if ended:
+                    self.check()            # all answers of a closed model have ended
                     raise error("CANCELLED", "the answer was ended")
                 has_news = lambda: bool(turn.pieces or turn.failed or turn.ended)       # noqa: E731
                 if not self._take_over(self._must_wait, has_news):
