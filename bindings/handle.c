@@ -65,6 +65,15 @@ void *qsf_flat_at(uint32_t handle, uint32_t kinds)
     return o;
 }
 
+void *qsf_flat_hold(uint32_t handle, uint32_t kinds)
+{
+    qsf_flat_lock();
+    flat_object *o = object_at(handle, kinds);
+    if (o) o->refs++;
+    qsf_flat_unlock();
+    return o;
+}
+
 void *qsf_flat_up(flat_object *o, uint32_t kind)
 {
     while (o && o->kind != kind) o = o->parent;

@@ -77,32 +77,36 @@ qsf_model *qsf_flat_model(uint32_t handle)
     return m ? m->model : NULL;
 }
 
-/* The object of a handle if its model is open. */
-static flat_model *model_at(uint32_t handle)
+/* An object's model if it is open. */
+static flat_model *model_of(flat_object *o)
 {
-    flat_model *m = qsf_flat_up(qsf_flat_at(handle, FLAT_ANY), FLAT_MODEL);
+    flat_model *m = qsf_flat_up(o, FLAT_MODEL);
     return m && m->model ? m : NULL;
 }
+static flat_model *model_at(uint32_t handle) { return model_of(qsf_flat_at(handle, FLAT_ANY)); }
 
 /* ---- tokens ---- */
 
 int32_t qsf_flat_tokens(uint32_t model, const char *text, size_t len, int32_t flags, int32_t *dst, size_t cap)
 {
-    flat_model *m = model_at(model);
+    flat_object *held = qsf_flat_hold(model, FLAT_ANY);
+    flat_model *m = model_of(held);
     size_t n = 0;
-    if (!m) return -(int32_t)QSF_E_ARGUMENT;
-    const qsf_status st = qsf_tokens_encode(m->model, text, len, flags, dst, cap, &n, &m->o.error);
+    const qsf_status st = m ? qsf_tokens_encode(m->model, text, len, flags, dst, cap, &n, &m->o.error)
+        : QSF_E_ARGUMENT;
+    qsf_flat_drop(held);
     return qsf_flat_copied(st, n, cap);
 }
 
 int32_t qsf_flat_token_text(uint32_t model, int32_t id, int32_t special, char *dst, size_t cap)
 {
-    const flat_model *m = model_at(model);
+    flat_object *held = qsf_flat_hold(model, FLAT_ANY);
+    const flat_model *m = model_of(held);
     const char *bytes;
-    if (!m) return -(int32_t)QSF_E_ARGUMENT;
-    const size_t n = qsf_token_piece(m->model, id, special, &bytes);
+    const size_t n = m ? qsf_token_piece(m->model, id, special, &bytes) : 0;
     if (n && cap) memcpy(dst, bytes, n < cap ? n : cap);
-    return (int32_t)n;
+    qsf_flat_drop(held);
+    return m ? (int32_t)n : -(int32_t)QSF_E_ARGUMENT;
 }
 
 /* ---- chat ---- */
@@ -130,14 +134,14 @@ int32_t qsf_flat_chat_text(uint32_t model, const char *messages, size_t len, con
 }
 
 int32_t qsf_flat_pair_tokens(uint32_t model, const char *query, size_t query_len, const char *document,
-                             size_t len,
-                             int32_t *dst, size_t cap)
+                             size_t len, int32_t *dst, size_t cap)
 {
-    flat_model *m = model_at(model);
+    flat_object *held = qsf_flat_hold(model, FLAT_ANY);
+    flat_model *m = model_of(held);
     size_t n = 0;
-    if (!m) return -(int32_t)QSF_E_ARGUMENT;
-    const qsf_status st = qsf_rerank_encode(m->model, query, query_len, document, len, dst, cap, &n,
-                                            &m->o.error);
+    const qsf_status st = m ? qsf_rerank_encode(m->model, query, query_len, document, len, dst, cap, &n,
+                                                &m->o.error) : QSF_E_ARGUMENT;
+    qsf_flat_drop(held);
     return qsf_flat_copied(st, n, cap);
 }
 

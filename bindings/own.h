@@ -146,6 +146,8 @@ void *qsf_flat_make(uint32_t *handle, uint32_t kind, size_t size, flat_object *p
                 void (*done)(flat_object *));
 /* The object of one of these kinds; NULL: the handle is invalid. */
 void *qsf_flat_at(uint32_t handle, uint32_t kinds);
+/* The same with one reference more, as other threads may free the handle; for qsf_flat_drop. */
+void *qsf_flat_hold(uint32_t handle, uint32_t kinds);
 flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
 void  qsf_flat_keep(flat_object *o);                    /* one reference more, or */
 void  qsf_flat_drop(flat_object *o);                    /* one less: the last one ends its life */

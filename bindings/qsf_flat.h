@@ -25,7 +25,8 @@
  *
  * Threads.  A context and everything below it is used by one thread at a time, to create and free
  * handles, too; and so is a model with its adapters.  Different models and different contexts, also
- * of one model, may be used at the same time. */
+ * of one model, may be used at the same time.  qsf_flat_tokens, qsf_flat_token_text and
+ * qsf_flat_pair_tokens may be called by any thread, also while another one frees the model. */
 #ifndef QSF_FLAT_H
 #define QSF_FLAT_H
 

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "flat_scene.h"
 
+#include <stdatomic.h>
+
 /* The answer of a new conversation. */
 static void answer_alone(uint32_t context, int32_t *ids)
 {
@@ -40,6 +42,42 @@ TEST(handles_that_were_freed_stay_invalid)
     qsf_flat_free(UINT32_MAX);
     CHECK_EQ(qsf_flat_answer_next(a), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_flat_answer_next(0), QSF_E_ARGUMENT);
+}
+
+typedef struct reading {
+    uint32_t    model;
+    const char *text;
+    size_t      len;
+    int32_t     result;
+    atomic_bool begun;
+} reading;
+
+static void read_text(void *arg)
+{
+    reading *r = arg;
+    atomic_store(&r->begun, true);
+    r->result = qsf_flat_tokens(r->model, r->text, r->len, 0, NULL, 0);
+}
+
+/* Sanitizers see what is read after it was freed. */
+TEST(a_model_that_is_freed_lasts_until_a_text_is_read)
+{
+    enum { LEN = 300000 };
+    const qsf_platform *os = qsf_platform_native();
+    char *words = malloc(LEN);
+    memset(words, 'a', LEN);
+    for (int i = 0; i < 3; i++) {
+        reading r = { .model = opened(0), .text = words, .len = LEN };
+        const int32_t n = qsf_flat_tokens(r.model, words, LEN, 0, NULL, 0);
+        qsf_thread *thread;
+        CHECK_EQ(os->thread_start(os->user, read_text, &r, &thread), QSF_OK);
+        while (!atomic_load(&r.begun)) ;
+        qsf_flat_free(r.model);
+        os->thread_join(os->user, thread);
+        CHECK(n > 0 && (r.result == n || r.result == -QSF_E_ARGUMENT));     /* freed before it began */
+        CHECK_EQ(qsf_flat_tokens(r.model, words, LEN, 0, NULL, 0), -QSF_E_ARGUMENT);
+    }
+    free(words);
 }
 
 TEST(a_handle_of_another_kind_is_invalid)
@@ -434,6 +472,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     scene_files();
     RUN(handles_that_were_freed_stay_invalid);
+    RUN(a_model_that_is_freed_lasts_until_a_text_is_read);
     RUN(a_handle_of_another_kind_is_invalid);
     RUN(places_run_out_with_0);
     RUN(errors_belong_to_their_handles);

@@ -280,9 +280,10 @@ class EngineAnswer:
                 self.cached_tokens = _native.whole(self.talk.handle, "kept")
             if part.end:
                 self.message = self._message()
-                self.ended = True
             self.n_taken += 1
             self.pieces.append(part)
+            if part.end:
+                self.ended = True           # only now: a reader that finds it ended finds all its pieces
         self._taken = number
 
     def _calls(self, n: int) -> list[ToolCall]:

@@ -174,11 +174,13 @@ class Batches:
         while True:
             self.check()
             try:
+                ended, failed = turn.ended, turn.failed     # before its pieces: others may add the last
                 if turn.pieces:
                     return turn.pieces.popleft()
-                if turn.failed:
-                    raise turn.failed
-                if turn.ended:
+                if failed:
+                    raise failed
+                if ended:
+                    self.check()            # all answers of a closed model have ended
                     raise error("CANCELLED", "the answer was ended")
                 has_news = lambda: bool(turn.pieces or turn.failed or turn.ended)       # noqa: E731
                 if not self._take_over(self._must_wait, has_news):

@@ -21,7 +21,7 @@ from ._progress import OnProgress
 from ._stream import AsyncStream, Stream
 from ._talks import Talks
 from .conversation import Conversation
-from .errors import error, refuse, shown
+from .errors import QsfError, error, refuse, shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -276,9 +276,17 @@ class Model:
         given = _options.encoded(_options.text_of(text, "text"))
         _options.checked("tokenize", {"add_special": add_special, "parse_special": parse_special})
         flags = (1 if add_special else 0) | (2 if parse_special else 0)
-        self._batches.check()
-        return _native.copied_ids(self._handle, len(given) + 16, lambda dst, cap: lib.qsf_flat_tokens(
+        return self._read(len(given) + 16, lambda dst, cap: lib.qsf_flat_tokens(
             self._handle, given, len(given), flags, dst, cap))
+
+    def _read(self, guess: int, copy: Callable[[Any, int], int]) -> list[int]:
+        """Tokens that copy(dst, cap) copies, while another thread may close the model."""
+        self._batches.check()
+        try:
+            return _native.copied_ids(self._handle, guess, copy)
+        except QsfError:
+            self._batches.check()
+            raise
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
         """The text of tokens. special: also of control tokens."""
@@ -288,7 +296,9 @@ class Model:
         return self._bytes_of(ids, special).decode("utf-8", "replace")
 
     def _bytes_of(self, ids: Iterable[int], special: bool) -> bytes:
-        return b"".join(_native.token_bytes(self._handle, token, special) for token in ids)
+        found = b"".join(_native.token_bytes(self._handle, token, special) for token in ids)
+        self._batches.check()               # of a model that is closed they are empty
+        return found
 
     def render(self, messages: Messages, **options: Unpack[TemplateOptions]) -> str:
         """The text that chat() would give the model."""
@@ -349,9 +359,8 @@ class Model:
         pairs = []
         for document in documents:
             text = _options.encoded(_options.text_of(document, "document"))
-            self._batches.check()
-            pairs.append(_native.copied_ids(
-                self._handle, len(asked) + len(text) + 1024,
+            pairs.append(self._read(
+                len(asked) + len(text) + 1024,
                 lambda dst, cap, text=text: lib.qsf_flat_pair_tokens(           # type: ignore[misc]
                     self._handle, asked, len(asked), text, len(text), dst, cap)))
         found = _vectors.vectors(self._batches, self._aside, pairs, self._uses(taken), [("score", True)])

@@ -38,6 +38,14 @@ def interrupted(line, call, act=stop):
         sys.settrace(None)
 
 
+def meanwhile(model, thread):
+    """Starts a thread, which runs to its end, or until it waits for this one."""
+    is_locked = model._batches._lock.locked() or model._talks._lock.locked()
+    thread.start()
+    while thread.is_alive() and not model._batches._waiters and not is_locked:
+        time.sleep(0)
+
+
 class Together(Case):
     def test_threads_share_batches_and_get_their_own_answers(self):
         model = self.load(tiny())
@@ -140,6 +148,21 @@ class Together(Case):
         self.assertGreater(line, 100)
         self.assertLess(cancelled, line / 4)
 
+    def test_other_answers_at_any_line_of_one_change_none(self):
+        """Every second line: another thread may read, or compute, the last piece of any between any two."""
+        model = self.load(endless())
+        ask = lambda: model.generate("x\n", stream=True, max_tokens=2, **COLD)     # noqa: E731
+        for line in range(0, 2000, 22 if os.environ.get("LD_PRELOAD") else 2):
+            begun, said = ask(), []
+            first = next(begun)
+            thread = threading.Thread(target=lambda: said.extend([first + "".join(begun), "".join(ask())]))
+            interrupted(line, lambda: said.append("".join(ask())), lambda: meanwhile(model, thread))
+            if not thread.ident:
+                break
+            thread.join()
+            self.assertEqual(said, ["again again "] * 3, f"others at line {line}")
+        self.assertGreater(line, 100)
+
     def test_closing_at_any_line_of_a_beginning_leaves_nothing(self):
         model = self.load(endless())
         for line in range(0, 1000, 11 if os.environ.get("LD_PRELOAD") else 3):
@@ -193,6 +216,25 @@ class Together(Case):
         model.close()
         thread.join()
         self.assertEqual(errors, ["CLOSED"])
+
+    def test_closing_at_any_line_of_a_call_is_said(self):
+        for step, call in ((1, lambda model: model.tokenize("a b")), (5, lambda model: model.embed("a")),
+                           (1, lambda model: model.detokenize([97, 98])),
+                           (2, lambda model: model.chat("x", max_tokens=2, **CHAT).text)):
+            want = str([call(self.load(hello()))])
+            for line in range(0, 2000, 22 if os.environ.get("LD_PRELOAD") else step):
+                model, got = load(hello()), []
+                thread = threading.Thread(target=model.close)
+                try:
+                    interrupted(line, lambda: got.append(call(model)), lambda: meanwhile(model, thread))
+                except qsf.QsfError as error:
+                    self.assertEqual(error.code, "CLOSED", f"closed at line {line}: {error}")
+                else:
+                    self.assertEqual(str(got), want, f"closed at line {line}")
+                if not thread.ident:
+                    model.close()
+                    break
+                thread.join()
 
     def test_closing_ends_tasks(self):
         async def read(cancel):
