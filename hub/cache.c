@@ -105,7 +105,10 @@ bool hub_token(char *out, size_t cap)
     if (own) snprintf(out, cap, "%s", own);
     else if (!(file ? path_put(path, file, "") : hf_home(path, "/token")) || !store_read_text(path, out, cap))
         return false;
+    const size_t blank = strspn(out, " \t\r\n");
+    memmove(out, out + blank, strlen(out + blank) + 1);
     out[strcspn(out, "\r\n")] = 0;
+    for (size_t n = strlen(out); n && (out[n - 1] == ' ' || out[n - 1] == '\t'); ) out[--n] = 0;
     return token_valid(out);
 }
 

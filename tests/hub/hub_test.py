@@ -103,7 +103,7 @@ class Refusals(Case):
             self.good(server, "-hf", "private/tiny", HF_TOKEN=TOKEN)
 
     def test_the_token_is_the_hubs_alone(self):
-        (self.home / "token").write_text(TOKEN + "\n")
+        (self.home / "token").write_text(f" {TOKEN} \n")
         with HubServer(REPOS) as server:
             self.good(server, "-hf", "private/tiny")
             self.assertEqual({a["authorization"] for a in server.of("hub")}, {f"Bearer {TOKEN}"})
