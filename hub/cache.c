@@ -211,6 +211,7 @@ static bool walk_name(void *user, const char *name)
 {
     cache_walk *w = user;
     const size_t len = strlen(w->path);
+    char to[8];
     uint64_t size;
     if (!path_join(w->path + len, HUB_PATH - len, "/", name, "")) {
         w->path[len] = 0;
@@ -218,7 +219,9 @@ static bool walk_name(void *user, const char *name)
     }
     if (store_size(w->path, &size)) {
         w->failed = w->files->n >= MOST_FILES || !hub_files_add(w->files, w->path + w->root, size);
-    } else if (w->depth < MOST_DEPTH && store_is_folder(w->path)) {
+    } else if (w->depth < MOST_DEPTH && store_is_folder(w->path)
+               && !store_link_target(w->path, to, sizeof to)) {
+        /* a linked folder is not the repository's: removing it would remove the user's files */
         w->depth++;
         store_list(w->path, walk_name, w);
         w->depth--;

@@ -469,6 +469,16 @@ class Cache(Case):
         (self.hub / "models--owner--tiny-GGUF" / "/".join("abcdefghijklmnopqrst")).mkdir(parents=True)
         self.assertIn("not all of it can be removed", self.qsf("", "rm", "owner/tiny-GGUF", code=5))
 
+    def test_a_linked_folder_is_not_the_repositorys(self):
+        (self.home / "mine").mkdir()
+        (mine := self.home / "mine" / "own-F16.gguf").write_bytes(SMALL)
+        with HubServer(REPOS) as server:
+            path = pathlib.Path(self.qsf(server, "pull", "owner/tiny-GGUF:F16").rstrip())
+            (path.parent / "linked").symlink_to(mine.parent)
+            self.assertEqual(len(self.qsf(server, "list").splitlines()), 1)
+            self.qsf(server, "rm", "owner/tiny-GGUF:F16")
+        self.assertTrue(mine.exists() and not path.exists())
+
     def test_a_file_of_another_size_in_a_snapshot_is_replaced(self):
         with HubServer(REPOS) as server:
             path = pathlib.Path(self.qsf(server, "pull", "owner/tiny-GGUF:F16").rstrip())
