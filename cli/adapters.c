@@ -50,7 +50,7 @@ int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
         const char *equals = strchr(path, '='), *file = equals && !path_exists(path) ? equals + 1 : path;
         const qsf_status st = qsf_adapter_open(s->model, file, &options, &use->adapter, &s->error);
         free(path);
-        if (st) return report(&s->error);
+        if (st) return report_room(&s->error);
         s->n_adapters++;
         qsf_adapter_get_info(use->adapter, &info);
         co->adapter_bytes += info.bytes;
@@ -63,7 +63,7 @@ int adapters_use(run_session *s, uint32_t n_seqs)
     for (uint32_t i = 0; s->n_adapters && i < n_seqs; i++)
         if ((s->error.status = qsf_seq_set_adapters(s->context, (qsf_seq)i, s->adapters, s->n_adapters))) {
             snprintf(s->error.text, sizeof s->error.text, "%s", qsf_last_error(s->context));
-            return report(&s->error);
+            return report_room(&s->error);
         }
     return EXIT_OK;
 }

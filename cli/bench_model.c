@@ -91,7 +91,8 @@ static qsf_status bench_adapter_open(model_bench *b, qsf_context_options *o)
 static int bench_context(model_bench *b, qsf_context_options *o)
 {
     char note[DEVICE_NOTE];
-    if (device_context(&b->set->gpu, b->model, o, &b->context, note, &b->error)) return report(&b->error);
+    if (device_context(&b->set->gpu, b->model, o, &b->context, note, &b->error))
+        return report_room(&b->error);
     if (note[0] && !b->on_gpu) fprintf(stderr, "%s\n", note);
     b->on_gpu = note[0] != 0;
     return EXIT_OK;
@@ -107,14 +108,14 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     qsf_model_defaults(&mo);
     mo.io = io_named(b->set->io);
     mo.i2s_layout = i2s_named(b->set->i2s_layout);
-    if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report(&b->error);
+    if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report_room(&b->error);
     o = b->set->context;
     o.n_seqs = b->set->lora ? 2 : 1;
     o.n_ctx = o.n_seqs * bench_positions(b->set);
     o.n_threads = threads;
     o.n_logits = 1;
     o.isa = isa;
-    if (bench_adapter_open(b, &o)) return report(&b->error);
+    if (bench_adapter_open(b, &o)) return report_room(&b->error);
     const int code = bench_context(b, &o);
     if (code) return code;
     const qsf_adapter_use use = { b->adapter, 1 };

@@ -39,7 +39,7 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
     qsf_error e = { 0 }, why = { 0 };
     const qsf_context_options asked = *co;
     qsf_status st = draft_model_share(s, m, mine, co, &plan, &e);
-    if (st != QSF_E_BUDGET) return st ? report(&e) : EXIT_OK;
+    if (st != QSF_E_BUDGET) return st ? report_room(&e) : EXIT_OK;
     uint64_t budget = asked.ram_budget / MB;
     do {
         budget = plan.least / MB > budget ? plan.least / MB : budget + 1;
@@ -47,12 +47,12 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
         co->ram_budget = budget * MB;
         st = draft_model_share(s, m, mine, co, &plan, &why);
     } while (st == QSF_E_BUDGET);
-    if (st) return report(&why);
+    if (st) return report_room(&why);
     snprintf(e.text, sizeof e.text, "%.160s with %s %.160s needs at least %llu MB, the budget is %llu MB",
              s->set->model, s->set->common.draft_mtp ? "--draft-mtp: its" : "the draft model",
              s->set->common.draft_mtp ? "layer for multi-token prediction" : s->set->draft_model,
              (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
-    return report(&e);
+    return report_room(&e);
 }
 
 int draft_model_open(run_session *s, qsf_context_options *co)
@@ -70,7 +70,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
         return report(&e);
     }
     if (qsf_model_open(mo.mtp ? s->set->model : s->set->draft_model, &mo, &m->model, &s->error))
-        return report(&s->error);
+        return report_room(&s->error);
     mine.n_batch = 64;
     mine.n_seqs = mine.n_logits = 1;
     mine.n_threads = co->n_threads;
@@ -79,7 +79,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
     trace_context(s->files, &mine);
     if (!mo.mtp && qsf_draft_model_check(s->model, m->model, &s->error)) return report(&s->error);
     int code = draft_model_budget(s, m, &mine, co);
-    if (!code && qsf_context_new(m->model, &mine, &m->context, &s->error)) code = report(&s->error);
+    if (!code && qsf_context_new(m->model, &mine, &m->context, &s->error)) code = report_room(&s->error);
     return code;
 }
 

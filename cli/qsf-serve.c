@@ -486,7 +486,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
     const qsf_status st = serve_run(&set, &err);
     if (st && set.link) set.link->fail("%s", err.text);
     if (set.link) set.link->end();
-    code = trace_close(files, st ? report(&err) : EXIT_OK);
+    code = trace_close(files, st ? report_room(&err) : EXIT_OK);
     serve_asked_free(&set, template_text);
     return code;
 }

@@ -94,6 +94,8 @@ bool  path_exists(const char *path);
 int   exit_code(qsf_status st);
 /* Prints the error and returns its exit code. */
 int   report(const qsf_error *e);
+/* The same for a model or a context, which may not fit in memory: with what needs less. */
+int   report_room(const qsf_error *e);
 int   report_context(qsf_context *c, qsf_status st);
 
 /* ---- session.c ---- */

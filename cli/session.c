@@ -135,7 +135,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     if (set->arrival) mo.platform = hub_arrival_platform(set->arrival);
     int code = trace_open(&set->program.trace, &s->files);
     if (code) return code;
-    if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
+    if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report_room(&s->error);
     code = vocab_only ? EXIT_OK : conversation_open(s);
     if (code || vocab_only) return code;
 
@@ -159,7 +159,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
         s->asked = co;
         st = device_context(&set->common.gpu, s->model, &s->asked, &s->context, note, &s->error);
     }
-    if (st) return report(&s->error);
+    if (st) return report_room(&s->error);
     if (set->verbose && note[0]) fprintf(stderr, "%s\n", note);
     if ((code = adapters_use(s, co.n_seqs)) || session_embeds(set)) return code;
     if ((code = sampling_open(s)) || (code = draft_model_connect(s))) return code;

@@ -193,17 +193,23 @@ int report(const qsf_error *e)
 {
     fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"),
             e->text[0] ? e->text : qsf_status_text(e->status));
-    if (e->status == QSF_E_MEMORY || e->status == QSF_E_BUDGET)
+    return exit_code(e->status);
+}
+
+int report_room(const qsf_error *e)
+{
+    const int code = report(e);
+    if (code == EXIT_NO_MEMORY)
         fputs("A shorter context (-c N) or smaller keys and values (-ctk q4) need less memory; with "
               "a\nbudget (--ram-budget MB) layers are read from the file when they are needed.\n", stderr);
-    return exit_code(e->status);
+    return code;
 }
 
 int report_context(qsf_context *c, qsf_status st)
 {
     qsf_error e = { .status = st };
     snprintf(e.text, sizeof e.text, "%s", qsf_last_error(c));
-    return report(&e);
+    return report_room(&e);
 }
 
 #undef terminal_fd

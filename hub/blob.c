@@ -70,7 +70,9 @@ qsf_status hub_refusal(const char *url, const hub_answer *a, const char *page, b
     hub_url_shown(url, place, sizeof place);
     if (a->retry_after > LONGEST_S)
         snprintf(wait, sizeof wait, ", and asks to wait %.0f s; try again then", a->retry_after);
-    const qsf_status st = a->status == 404 || a->status == 410 ? QSF_E_NOT_FOUND : QSF_E_IO;
+    /* without a token, the hub answers 401 for a repository that is not there */
+    const bool missing = a->status == 404 || a->status == 410 || !strcmp(a->code, "RepoNotFound");
+    const qsf_status st = missing ? QSF_E_NOT_FOUND : QSF_E_IO;
     return qsf_fail(err, st, "%s: the server answered %d%s%.100s%s%s%s", place, a->status,
                     *a->reason ? ": \"" : "", a->reason, *a->reason ? "\"" : "", wait,
                     refusal_advice(a, page, has_token, advice, sizeof advice));

@@ -105,7 +105,10 @@ bool hub_token(char *out, size_t cap)
     if (own) snprintf(out, cap, "%s", own);
     else if (!(file ? path_put(path, file, "") : hf_home(path, "/token")) || !store_read_text(path, out, cap))
         return false;
+    const size_t blank = strspn(out, " \t\r\n");
+    memmove(out, out + blank, strlen(out + blank) + 1);
     out[strcspn(out, "\r\n")] = 0;
+    for (size_t n = strlen(out); n && (out[n - 1] == ' ' || out[n - 1] == '\t'); ) out[--n] = 0;
     return token_valid(out);
 }
 
@@ -208,6 +211,7 @@ static bool walk_name(void *user, const char *name)
 {
     cache_walk *w = user;
     const size_t len = strlen(w->path);
+    char to[8];
     uint64_t size;
     if (!path_join(w->path + len, HUB_PATH - len, "/", name, "")) {
         w->path[len] = 0;
@@ -215,7 +219,9 @@ static bool walk_name(void *user, const char *name)
     }
     if (store_size(w->path, &size)) {
         w->failed = w->files->n >= MOST_FILES || !hub_files_add(w->files, w->path + w->root, size);
-    } else if (w->depth < MOST_DEPTH && store_is_folder(w->path)) {
+    } else if (w->depth < MOST_DEPTH && store_is_folder(w->path)
+               && !store_link_target(w->path, to, sizeof to)) {
+        /* a linked folder is not the repository's: removing it would remove the user's files */
         w->depth++;
         store_list(w->path, walk_name, w);
         w->depth--;

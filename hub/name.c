@@ -75,6 +75,14 @@ static const char *repo_take(const char *p, hub_name *out)
     return repo && part_take(out->repo, sizeof out->repo, p, owner + 1 + repo) ? p + owner + 1 + repo : NULL;
 }
 
+/* The length of a revision that a file or a quantisation follows: a branch has no '/', but
+ * refs/pr/1 and refs/convert/NAME have two. */
+static size_t revision_span(const char *text)
+{
+    const size_t special = name_at(text, "refs/pr/") + name_at(text, "refs/convert/");
+    return special + strcspn(text + special, "/:@");
+}
+
 static bool name_take(const char *p, hub_name *out)
 {
     memset(out, 0, sizeof *out);
@@ -84,7 +92,7 @@ static bool name_take(const char *p, hub_name *out)
     p += host_at(p);
     if (!(p = repo_take(p, out))) return false;
     if (*p == '@') {
-        const size_t n = strcspn(p + 1, "/:@");
+        const size_t n = revision_span(p + 1);
         if (!part_take(out->revision, sizeof out->revision, p + 1, n)) return false;
         p += 1 + n;
     }

@@ -8,7 +8,9 @@ const HUB = 'https://huggingface.co';
 /* hf:OWNER/REPO[@REVISION][/FILE | :QUANTISATION][@REVISION], or with hf.co/ as Ollama has it.
  * hub/name.c has the same rules; tests/golden/hub_names.json has cases for both. */
 const BEGIN = /^(?:hf:(?:\/\/)?(?:(?:hf|huggingface)\.co\/)?|(?:hf|huggingface)\.co\/)/i;
-const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/:@]+))?(?:\/([^@]+)|:([\w.-]+))?(?:@(.+))?$/i;
+/* a revision before a file has no '/', except refs/pr/1 and refs/convert/NAME */
+const REPO = /([\w.-]+\/[\w.-]+)/, EARLY = /(?:@((?:refs\/(?:pr|convert)\/)?[^/:@]+))?/;
+const NAME = new RegExp(`^${REPO.source}${EARLY.source}(?:/([^@]+)|:([\\w.-]+))?(?:@(.+))?$`, 'i');
 const MODEL = /\.(gguf|qsf)$/i, PART = /-(\d{5})-of-(\d{5})(?=\.gguf$)/i;
 const OTHER = /(^|[-_./])(mmproj|imatrix|lora|adapter)/i;
 const LABEL = /(?:^|[-._/])((?:UD-)?I?Q\d\w*|TQ\d\w*|MXFP\d\w*|BF16|FP?(?:16|32)|\d-?bit)(?=[-./]|$)/gi;

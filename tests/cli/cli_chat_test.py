@@ -221,11 +221,13 @@ class Templates(unittest.TestCase):
                                  ((bad, "--chat-template", "plain"), 2, "messages: line 1, column 4"),
                                  ((good, "--chat-template", "plain", "--chat-template-kwargs", "{"), 2,
                                   "column 2"),
+                                 ((good, "--chat-template", "{% if 1 %}" * 99), 4, "nested too deep"),
                                  ((good,), 2, "--chat-template"),
                                  ((self.folder.name + "/none", "--chat-template", "plain"), 5, "none")):
             r = run("--render", *args)
             self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
             self.assertIn(says, r.stderr.decode(), args)
+            self.assertNotIn("shorter context", r.stderr.decode())      # of a model that does not fit
 
     def test_a_file_is_a_template_too(self):
         chatml = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"

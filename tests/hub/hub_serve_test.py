@@ -66,6 +66,7 @@ class Serve(Case):
             self.assertEqual(self.ask(url, name), (200, name))
             self.assertEqual(len(hub.of("files")), 1)
             for name, status, words in (("owner/tiny-GGUF:Q5_K_M", 404, "has no model in Q5_K_M; it has"),
+                                        ("owner/missing", 404, "Repository not found"),
                                         ("gated/tiny", 500, "accept its conditions"),
                                         ("owner/../x", 404, "unknown model"), ("none", 404, "unknown model"),
                                         (f"{hub.url}/owner/tiny-GGUF", 404, "unknown model")):

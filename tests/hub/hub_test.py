@@ -103,7 +103,7 @@ class Refusals(Case):
             self.good(server, "-hf", "private/tiny", HF_TOKEN=TOKEN)
 
     def test_the_token_is_the_hubs_alone(self):
-        (self.home / "token").write_text(TOKEN + "\n")
+        (self.home / "token").write_text(f" {TOKEN} \n")
         with HubServer(REPOS) as server:
             self.good(server, "-hf", "private/tiny")
             self.assertEqual({a["authorization"] for a in server.of("hub")}, {f"Bearer {TOKEN}"})
@@ -468,6 +468,16 @@ class Cache(Case):
         """Folders as deep as no repository's."""
         (self.hub / "models--owner--tiny-GGUF" / "/".join("abcdefghijklmnopqrst")).mkdir(parents=True)
         self.assertIn("not all of it can be removed", self.qsf("", "rm", "owner/tiny-GGUF", code=5))
+
+    def test_a_linked_folder_is_not_the_repositorys(self):
+        (self.home / "mine").mkdir()
+        (mine := self.home / "mine" / "own-F16.gguf").write_bytes(SMALL)
+        with HubServer(REPOS) as server:
+            path = pathlib.Path(self.qsf(server, "pull", "owner/tiny-GGUF:F16").rstrip())
+            (path.parent / "linked").symlink_to(mine.parent)
+            self.assertEqual(len(self.qsf(server, "list").splitlines()), 1)
+            self.qsf(server, "rm", "owner/tiny-GGUF:F16")
+        self.assertTrue(mine.exists() and not path.exists())
 
     def test_a_file_of_another_size_in_a_snapshot_is_replaced(self):
         with HubServer(REPOS) as server:
