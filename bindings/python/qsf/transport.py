@@ -66,10 +66,12 @@ def _asked(request: Any) -> dict[str, Any]:
 
 
 def _other(client: OpenAI, request: Any) -> Any:
-    """The answer to other requests: the list of models, or an error."""
+    """The answer to other requests: the model, a list of it, or an error."""
     response = _package_of(type(request)).Response
     if request.method == "GET" and request.url.path.endswith("/models"):
         return response(200, json=client.models.list())
+    if request.method == "GET" and "/models/" in request.url.path:
+        return response(200, json=client.models.retrieve("any"))
     message = f"a model in this process has no {request.method} {request.url.path}"
     return response(404, json={"error": {"message": message, "type": "invalid_request_error"}})
 

@@ -148,6 +148,7 @@ class OpenAIsOwnClient(unittest.TestCase):
         self.assertEqual(client.embeddings.create(model="x", input="one").data[0].embedding[:3],
                          self.model.embed("one").tolist()[:3])
         self.assertEqual([one.id for one in client.models.list()], ["hello"])
+        self.assertEqual(client.models.retrieve("any").id, "hello")
         with self.assertRaisesRegex(openai.BadRequestError, "temperature"):
             client.chat.completions.create(**{**self.ask, "temperature": -1})
         with self.assertRaisesRegex(openai.BadRequestError, "image_url"):
