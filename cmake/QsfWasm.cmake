@@ -15,7 +15,7 @@ set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c bindings/*.c platform/wasm/*.c)
 file(GLOB qsf_gpu_sources CONFIGURE_DEPENDS core/device/*.c kernels/wgsl/*.c platform/wasm/gpu/*.c)
 list(REMOVE_ITEM qsf_wasm_sources ${qsf_gpu_sources})
-list(FILTER qsf_gpu_sources EXCLUDE REGEX "/device_(pays|stream)\\.c$")     # QSF_NO_STREAM
+list(FILTER qsf_gpu_sources EXCLUDE REGEX "/device_pays\\.c$")       # QSF_NEVER_WAITS
 set_source_files_properties(platform/wasm/engine.c platform/wasm/works.c PROPERTIES
     INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/bindings")
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
@@ -158,7 +158,7 @@ function(qsf_gpu suffix)
         ${ARGN} SOURCES ${qsf_gpu_sources})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/bindings"
         "${PROJECT_SOURCE_DIR}/kernels/wgsl")
-    target_compile_definitions(${target} PRIVATE QSF_NO_STREAM)
+    target_compile_definitions(${target} PRIVATE QSF_NEVER_WAITS)
     if(QSF_PYTHON3)
         add_dependencies(${target} qsf_small_sources)
         target_compile_definitions(${target} PRIVATE QSF_WGSL_SMALL)

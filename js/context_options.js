@@ -19,6 +19,7 @@ export const CONTEXT = {
   kernelRoute: {name: 'kernel-route', kind: 'choice', words: ['auto', 'mad', 'lut'], value: 'auto'},
   adapterMemory: {name: 'adapter-memory', kind: 'number', least: 0, most: 10000000, value: 0},
   firstStage: {name: 'first-stage', kind: 'flag', value: false},
+  gpuStream: {name: 'gpu-stream', kind: 'choice', words: ['auto', 'off', 'prompts', 'all'], value: 'auto'},
 };
 export const SAMPLER = {
   seed: {name: 'seed', kind: 'whole', least: 0, most: 9007199254740992, value: 0},

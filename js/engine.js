@@ -244,12 +244,12 @@ export class Engine {
     }
   }
   /* What a trial's result depends on. */
-  #trialKey({kv, gpuLayers, gpuMemory}) {
+  #trialKey({kv, gpuLayers, gpuMemory, gpuStream}) {
     const {version, variant, threads, architecture, weightBytes, embedding, feedForward, heads, kvHeads,
       headDim, layers, vocabulary, batch} = {...this.info(), ...this.#numbers(['batch'])};
     return JSON.stringify([this.#gpu.info.id, this.#host.runtime, version, variant, threads, architecture,
       weightBytes, embedding, feedForward, heads, kvHeads, headDim, layers, vocabulary, batch, kv, gpuLayers,
-      gpuMemory]);
+      gpuMemory, gpuStream]);
   }
   /* The GPU that was chosen, unless the stored result of a trial is that it is slower. */
   async #begun(options, trials) {

@@ -50,7 +50,7 @@ const RANGE = 24;
 /* qsf_trial_kind */
 const TRIALS = 4;
 /* numbers and characters that about() writes */
-const NUMBERS = 5, CHARACTERS = 160;
+const NUMBERS = 7, CHARACTERS = 160;
 const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 
 export class GpuModule {
@@ -78,15 +78,19 @@ export class GpuModule {
     check(this.#x.use(context, gpuLayers, 1e6 * gpuMemory));
   }
   /** How many layers it has, in how many bytes of the GPU's memory, and why it has no others; head:
-   * whether it computes the logits, too. */
+   * whether it computes the logits, too; streamed, stream: how many layers pass through, and for
+   * which batches. */
   about(context) {
     const text = 8 * NUMBERS;
-    return this.#memory.room(text + CHARACTERS, at => {
+    return this.#memory.room(text + 2 * CHARACTERS, at => {
       this.#x.about(context, at, at + text);
       const numbers = new Float64Array(this.#memory.raw.buffer, at >>> 0, NUMBERS);
-      const [layers, weights, kv, batch, head] = numbers;
-      return {layers, head: head === 1, reason: this.#string(at + text), plan: [
-        {name: 'weights', bytes: weights}, {name: 'KV cache', bytes: kv}, {name: 'batch', bytes: batch}]};
+      const [layers, weights, kv, batch, head, streamed, slots] = numbers;
+      const plan = [{name: 'weights', bytes: weights}, {name: 'KV cache', bytes: kv},
+        {name: 'batch', bytes: batch}];
+      if (streamed) plan.push({name: 'slots', bytes: slots});
+      return {layers, head: head === 1, reason: this.#string(at + text), plan,
+        ...(streamed ? {streamed, stream: this.#string(at + text + CHARACTERS)} : {})};
     });
   }
 

@@ -154,12 +154,13 @@ export interface LoadOptions {
   /** At most this many layers go to the GPU: the last ones. A whole number from 1 to 16777216;
    * default: all that the GPU can compute. */
   gpuLayers?: number;
-  /**
-   * At most this many megabytes are taken of the GPU's memory: as many layers go there as fit, with
-   * their keys and values; the others stay on the CPU. `info.device` has the plan. A number from 0
-   * to 10000000; default 0: no limit, since WebGPU does not tell how much memory a GPU has.
-   */
+  /** At most this many megabytes are taken of the GPU's memory: as many layers go there as fit,
+   * with their keys and values; the others stay on the CPU. `info.device` has the plan. A number
+   * from 0 to 10000000; default 0: no limit, since WebGPU does not tell a GPU's memory. */
   gpuMemory?: number;
+  /** Whether weights for which `gpuMemory` has no room pass through the GPU: never ('off', and so
+   * far 'auto'), for batches of 8 and more tokens, or for all (docs/webgpu.md). Default 'auto'. */
+  gpuStream?: 'auto' | 'off' | 'prompts' | 'all';
   /**
    * Only in Node.js, which has no WebGPU of its own: a GPU object, or the module whose create()
    * makes one, such as npm's package `webgpu`: its name, path or file: URL. A name is looked for

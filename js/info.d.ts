@@ -46,10 +46,12 @@ export interface ModelInfo {
   /** What computes. 'gpu': this many layers are on the GPU of this name, the rest is on the CPU.
    * 'cpu': all of it, for this reason. trial: milliseconds of the layers for each token, of an
    * answer and of a prompt, if `device` is 'auto' and the GPU could compute them. plan: the GPU's
-   * memory, part by part. */
+   * memory, part by part. streamed: this many further layers pass through the GPU, for the batches
+   * that stream names. */
   readonly device: {readonly kind: 'cpu' | 'gpu', readonly name: string, readonly layers: number,
     readonly reason: string,
     readonly plan?: readonly {readonly name: string, readonly bytes: number}[],
+    readonly streamed?: number, readonly stream?: string,
     readonly trial?: Readonly<Record<'gpu' | 'cpu', {readonly token: number, readonly prompt: number}>>};
   readonly isa: string;
   readonly version: string;

@@ -41,10 +41,11 @@ NAMES = {
     "kernel-route": "kernelRoute",
     "adapter-memory": "adapterMemory",
     "first-stage": "firstStage",
+    "gpu-stream": "gpuStream",
 }
-# One sequence runs, guesses choose the rows with logits, a module is one instruction set, load()
-# has words for the next two, and in the package no weights pass through a GPU.
-NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every", "device-layers", "gpu-stream"}
+# One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
+# load() has words for the others.
+NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every", "device-layers"}
 # generate() takes every option of samplers but these, topNSigma for top-n-sigma, and those of turns
 # below.
 NOT_GENERATED = {"samplers"}

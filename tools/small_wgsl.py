@@ -2,7 +2,7 @@
 """Writes the sources of kernels/wgsl/ with smaller shaders, for the modules that pages fetch.
 SPDX-License-Identifier: MIT
 
-    tools/small_wgsl.py FOLDER SOURCE.c...      to FOLDER; headers lie beside the sources
+    tools/small_wgsl.py FOLDER SOURCE.c...      to FOLDER; with headers in the same folder
 
 Comments of shaders go, indentation, and spaces and line ends that no token needs.  Vectors get their short
 names, and what shaders declare gets short ones, which names of files that no shader has in common share.
@@ -57,7 +57,7 @@ def parts_of(source, values):
 
     def end_run():
         text = "".join(t[1:-1] for t in run if t[0] == '"')
-        before = "".join(part[1] for part in parts[-2:]).rstrip()
+        before = "".join(part[1] for part in parts[-3:]).rstrip()
         is_name = text in values and before.endswith("{")
         if is_name or before.endswith("#include") or re.search(r"%[a-z]", text):
             parts.append((False, "".join(run)))
@@ -80,8 +80,11 @@ def parts_of(source, values):
 
 def used_together(paths):
     """For each file those whose text may be in a shader with its own: what a file includes, it uses."""
-    includes = {path.stem: set(re.findall(r'#include "(\w+_wgsl)\.h"', "".join(
-        f.read_text(encoding="utf-8") for f in (path, path.with_suffix(".h")) if f.exists()))) for path in paths}
+    includes = {}
+    for path in paths:
+        files = [f for f in (path, path.with_suffix(".h")) if f.exists()]
+        text = "".join(f.read_text(encoding="utf-8") for f in files)
+        includes[path.stem] = set(re.findall(r'#include "(\w+_wgsl)\.h"', text))
     together = {name: {name} for name in includes}
     for root in includes:
         seen, new = set(), {root}
@@ -181,7 +184,8 @@ def main():
     names = short_names(shaders, bound, used_together(paths))
     folder.mkdir(parents=True, exist_ok=True)
     for name, parts in sources.items():
-        (folder / f"{name}.c").write_text(rewritten(with_lists(parts, values), values, names), encoding="utf-8")
+        text = rewritten(with_lists(parts, values), values, names)
+        (folder / f"{name}.c").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

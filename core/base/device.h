@@ -121,6 +121,17 @@ typedef struct qsf_device {
     qsf_status (*submit_encoded)(void *user, qsf_device_id id, qsf_error *err);
 } qsf_device;
 
+/* Whether the host may block.  QSF_NEVER_WAITS: compiled for hosts that must not. */
+static inline bool qsf_device_waits(const qsf_device *d)
+{
+#if defined(QSF_NEVER_WAITS)
+    (void)d;
+    return false;
+#else
+    return d->wait != NULL;
+#endif
+}
+
 /* The devices that a host found.  The functions' first argument is the struct itself. */
 struct qsf_devices {
     const char *source;                 /* where they come from, for display: the library's path */

@@ -9,7 +9,6 @@
 #include "wgsl/choice_wgsl.h"
 #include "wgsl/prompt_wgsl.h"
 
-enum { BUFFER_NS = 1000 * 1000 * 1000 };        /* of one wait */
 enum { SUMS_BYTES = 8 << 20 };  /* of chunks of attention, if groups of rows can do without */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
@@ -174,20 +173,13 @@ qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_devi
     return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
 }
 
-qsf_status qsf_device_buffer_wait(const qsf_device_buffers *b, qsf_device_id read, qsf_error *err)
-{
-    qsf_status st;
-    while ((st = b->d->wait(b->d->user, read, BUFFER_NS, err)) == QSF_PENDING) { }
-    return st;
-}
-
 qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
                                   size_t len, qsf_error *err)
 {
     const qsf_device *d = b->d;
     qsf_device_id read;
     const qsf_status st = d->read_start(d->user, id, at, dst, len, &read, err);
-    return st ? st : qsf_device_buffer_wait(b, read, err);
+    return st ? st : qsf_device_result(d, read, err);
 }
 
 /* QSF_PENDING: the host must not wait. */
@@ -195,8 +187,7 @@ qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id
 {
     const qsf_device *d = b->d;
     qsf_error why = { 0 };
-    qsf_status st = id ? d->poll(d->user, id, &why) : QSF_OK;
-    while (st == QSF_PENDING && d->wait) st = d->wait(d->user, id, BUFFER_NS, &why);
+    const qsf_status st = id ? qsf_device_result(d, id, &why) : QSF_OK;
     if (st == QSF_E_MEMORY)
         return qsf_fail(err, st, "%.200s: put fewer layers there, or " QSF_DEVICE_SMALLER, why.text);
     return st && st != QSF_PENDING ? qsf_fail(err, st, "%s", why.text) : st;

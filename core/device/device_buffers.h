@@ -67,13 +67,9 @@ typedef struct qsf_device_buffers {
     const qsf_platform *platform;
     const qsf_source *source;
     const qsf_context_options *o;
-    qsf_kv_layout kv;
     const qsf_rope *ropes;      /* of the context */
     uint32_t n_blocks;          /* of the KV cache */
-    qsf_pipelines pipelines;
     qsf_self_test *test;        /* takes the shaders that are compiled; NULL: it has passed */
-    qsf_device_id of[QSF_N_DEVICE_NAMES];
-    uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld, tokens_ld, head_ld;     /* floats */
     uint32_t route_ld, slot_ld;         /* the same; slot_ld: of an expert's hidden row */
@@ -87,8 +83,12 @@ typedef struct qsf_device_buffers {
     qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;
-    qsf_device_batch set;       /* for which they are set; n == 0: they have changed */
     uint64_t total;             /* bytes of all buffers, those of layers too */
+    qsf_kv_layout kv;
+    qsf_device_batch set;       /* for which numbers are set; n == 0: they have changed */
+    qsf_device_id of[QSF_N_DEVICE_NAMES];
+    uint64_t bytes[QSF_N_DEVICE_NAMES];
+    qsf_pipelines pipelines;
 } qsf_device_buffers;
 
 qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p, const qsf_device *d,
@@ -101,8 +101,6 @@ void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one tha
 /* Reads bytes of a buffer.  For hosts that may block. */
 qsf_status qsf_device_buffer_read(const qsf_device_buffers *b, qsf_device_id id, uint64_t at, void *dst,
                                   size_t len, qsf_error *err);
-/* Waits for a read that has begun. */
-qsf_status qsf_device_buffer_wait(const qsf_device_buffers *b, qsf_device_id read, qsf_error *err);
 /* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
 qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);
 qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err);       /* of all */

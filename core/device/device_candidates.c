@@ -159,7 +159,7 @@ int32_t qsf_device_candidates_chosen(const qsf_device_candidates *c, uint32_t i)
 qsf_status qsf_device_candidates_read(qsf_device_candidates *c, const qsf_device_buffers *b,
                                       qsf_device_id *read, uint32_t n, bool *finite, qsf_error *err)
 {
-    const qsf_status st = qsf_device_buffer_wait(b, *read, err);
+    const qsf_status st = qsf_device_result(b->d, *read, err);
     *read = 0;
     *finite = true;
     for (uint32_t i = 0; i < n && !st; i++) {

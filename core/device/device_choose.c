@@ -160,7 +160,6 @@ static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, 
     return QSF_OK;
 }
 
-#if !defined(QSF_NO_STREAM)
 /* Layers [begin, x->first), which do not fit, pass through slots: for these, and for keys and
  * values, more of the others make room.  If that is not possible, x is unchanged. */
 static void choose_stream(const qsf_context *c, const qsf_device_buffers *b, const qsf_device_info *info,
@@ -168,6 +167,9 @@ static void choose_stream(const qsf_context *c, const qsf_device_buffers *b, con
 {
     qsf_device_choice new = *x;
     uint64_t largest;
+#if defined(QSF_NEVER_WAITS)
+    if (c->o.device_stream == QSF_STREAM_AUTO) return;
+#endif
     if (c->o.device_stream == QSF_STREAM_OFF || begin == x->first) return;
     for (uint32_t i = begin; i < x->end; i++) if (c->model->source->layers[i].kv_read) return;
     do {
@@ -184,7 +186,6 @@ static void choose_stream(const qsf_context *c, const qsf_device_buffers *b, con
                (unsigned long long)(x->memory / 1000000));
     *x = new;
 }
-#endif
 
 /* The embedding goes there with the first layer, if the head has its matrix or it fits, too. */
 static void choose_embedding(const qsf_context *c, uint64_t memory, qsf_device_choice *x)
@@ -217,16 +218,12 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
             qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
     }
     qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv, info);
-#if !defined(QSF_NO_STREAM)
     const uint32_t begin = out->first;
-#endif
     const qsf_status st = choice_fit(c, &b, memory, out, err);
     if (st) return st;
     keep_together(s, out);
     choice_bytes(c, &b, out);
-#if !defined(QSF_NO_STREAM)
     choose_stream(c, &b, info, begin, out);
-#endif
     choose_embedding(c, memory, out);
     return out->first < out->end ? QSF_OK
         : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers that read other layers' keys need more on the GPU",

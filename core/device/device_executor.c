@@ -14,7 +14,6 @@
 #include "wgsl/prompt_wgsl.h"
 
 enum {
-    WAIT_NS = 1000 * 1000 * 1000,
     ATTENTION_CHUNKS = 32,      /* of a row, at most; joining them takes time for each */
     ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
     EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
@@ -61,7 +60,7 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     /* An error is the device's loss, which the next batch reports. */
     qsf_status st = qsf_device_flush(e, &err);
     qsf_device_ahead_drop(e);
-    uint8_t *sides = qsf_device_stream_sides(e);
+    uint8_t *sides = e->stream.side;
     if (sides) sides[to] = sides[from];
     e->cpu_does->kv_copy(e->cpu, to, from);
     qsf_replay_copy(&e->replay, to, from);
@@ -80,7 +79,7 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 /* Whether the CPU has newer keys and values of a block than the layer that passes through. */
 static bool kv_is_older(const device_executor *e, const qsf_device_layer *l, uint32_t block)
 {
-    return l && qsf_device_layer_passes(l) && qsf_device_stream_sides(e)[block] == QSF_SIDE_CPU;
+    return l && qsf_device_layer_passes(l) && e->stream.side[block] == QSF_SIDE_CPU;
 }
 
 /* QSF_PENDING, on a host that must not block: call again with the same arguments. */
@@ -90,8 +89,7 @@ static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t
     const qsf_device *d = e->d;
     qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
     if (st) return st;
-    if (!d->wait) st = d->poll(d->user, e->read, err);
-    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    st = qsf_device_result(d, e->read, err);
     if (st != QSF_PENDING) e->read = 0;
     return st;
 }
@@ -106,7 +104,7 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
     if (!write && kv_is_older(e, l, block)) l = NULL;
-    if (write && qsf_device_stream_sides(e)) qsf_device_stream_sides(e)[block] = QSF_SIDE_BOTH;
+    if (write && e->stream.side) e->stream.side[block] = QSF_SIDE_BOTH;
     if (write) qsf_replay_kept(&e->replay, block);
     if (write) qsf_device_ahead_drop(e);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
@@ -391,7 +389,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (e->odd) return not_finite(e, err);
     if (e->read) return rows_back(e, err);
     qsf_status st = qsf_device_flush(e, err);
-    if (!st && !e->here && !(st = rows_there(e, err)) && !qsf_device_stream_runs(e))
+    if (!st && !e->here && !(st = rows_there(e, err)) && !e->stream.runs)
         st = qsf_device_ready_take(e, work->hidden, qsf_device_few_wanted(e), err);
     if (st || e->ready.ran) return st;
     e->unchecked |= !l->ready;
@@ -514,8 +512,8 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st || stage_ran(e, work)) return st;
-    if (there && !qsf_device_stream_synced(e)) st = device_sync(e, err);
-    if (there && !st && qsf_device_stream_has(e, number) && !qsf_device_stream_runs(e))
+    if (there && !e->stream.synced) st = device_sync(e, err);
+    if (there && !st && number < e->stream.end && !e->stream.runs)
         return e->cpu_does->stage(e->cpu, work, err);
     if (there) st = st || (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_EMBEDDING && e->d) st = device_embed(e, work, err);

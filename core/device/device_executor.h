@@ -12,6 +12,7 @@
 #include "device/device_stream.h"
 #include "device/replay.h"
 
+/* Large members come last: small offsets are shorter in WebAssembly. */
 struct device_executor {
     qsf_executor        base;
     qsf_executor       *cpu;
@@ -19,18 +20,8 @@ struct device_executor {
     qsf_context        *c;
     qsf_device         *d;
     uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
-    qsf_device_stream   stream;         /* of them those whose weights do not stay there: the first ones */
-    qsf_device_choice   choice;         /* the same, and why others are not */
-    qsf_device_embedding embedding;
     qsf_device_layer   *layers;         /* [end - first] */
     uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
-    qsf_device_head     head;
-    qsf_device_candidates candidates;   /* of its logits */
-    qsf_device_ahead    ahead;
-    qsf_choice          choices[QSF_CHOICES_MOST];      /* of the context */
-    qsf_device_ready    ready;
-    qsf_device_buffers  b;
-    qsf_device_loras    loras;          /* adapters that are there */
     qsf_device_dispatch *list;          /* [n_room] of the batch, so far */
     uint64_t            n_room;
     size_t              n_list, n_sent; /* listed, and submitted */
@@ -53,8 +44,18 @@ struct device_executor {
     bool                odd;            /* a value was not finite: its layer is being found */
     bool                unchecked;      /* buffers are new: whether they found memory is not known */
     uint32_t            trial_times;    /* how often a trial lists a layer, alone; 0: no trial */
-    qsf_replay          replay;
     qsf_device_batch    batch;
+    qsf_device_stream   stream;         /* the first layers, if their weights do not stay there */
+    qsf_device_loras    loras;          /* adapters that are there */
+    qsf_device_ready    ready;
+    qsf_replay          replay;
+    qsf_device_ahead    ahead;
+    qsf_device_buffers  b;
+    qsf_device_candidates candidates;   /* of the head's logits */
+    qsf_device_choice   choice;         /* the layers, and why others are not the device's */
+    qsf_choice          choices[QSF_CHOICES_MOST];      /* of the context */
+    qsf_device_head     head;
+    qsf_device_embedding embedding;
 };
 
 /* Dispatches of a batch, at most. */

@@ -11,7 +11,7 @@ qsf_status qsf_device_few_begin(device_executor *e, uint32_t ld, qsf_error *err)
         .range = { e->b.of[QSF_DEVICE_LOGITS], 0, e->b.bytes[QSF_DEVICE_LOGITS] },
         .rows = QSF_MIN(e->c->o.n_logits, QSF_DEVICE_KEPT_ROWS), .n_vocab = hp->n_vocab, .ld = ld,
         .scale = hp->logit_scale != 0 ? hp->logit_scale : 1, .cap = hp->final_softcap,
-        .chooses = e->choice.embedding && !e->first, .bare = !e->d->wait,
+        .chooses = e->choice.embedding && !e->first, .bare = !qsf_device_waits(e->d),
     };
     if (rows.bare && !rows.chooses) return QSF_OK;
     const qsf_status st = qsf_device_candidates_begin(&e->candidates, &e->b, &rows, err);

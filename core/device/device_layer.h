@@ -83,31 +83,26 @@ typedef struct qsf_device_layer {
     bool          ready;
     uint32_t      number;
     uint32_t      n_steps;
-    qsf_device_step steps[QSF_DEVICE_STEPS];
     uint32_t      n_sites;
-    qsf_device_site sites[QSF_DEVICE_SITES];
     uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
     qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: not its own */
     qsf_device_id reads;                /* the keys and values that it sees: its own or another's */
     qsf_device_id vectors;              /* norms and biases, each at a multiple of the device's alignment */
     uint64_t      vectors_bytes;
     uint32_t      n_weights;
-    qsf_device_id weights[QSF_DEVICE_WEIGHTS];
     qsf_device_id slot;                 /* 0: it has weights of its own; else they pass through this buffer */
     uint64_t      slot_at;              /* bytes of it that are in use */
     uint32_t      n_parts;
+    qsf_device_id weights[QSF_DEVICE_WEIGHTS];
     qsf_device_part_of parts[QSF_DEVICE_WEIGHTS];
+    qsf_device_site sites[QSF_DEVICE_SITES];
+    qsf_device_step steps[QSF_DEVICE_STEPS];
 } qsf_device_layer;
 
 /* Whether its weights pass through a slot. */
 static inline bool qsf_device_layer_passes(const qsf_device_layer *l)
 {
-#if defined(QSF_NO_STREAM)
-    (void)l;
-    return false;
-#else
     return l->slot != 0;
-#endif
 }
 
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */

@@ -100,7 +100,7 @@ qsf_status qsf_device_fall(device_executor *e, qsf_error *err)
 qsf_status qsf_device_tested(device_executor *e, qsf_error *err)
 {
     if (!e->b.test) return QSF_OK;
-    const qsf_status st = qsf_self_test_run(e->b.test, e->d->wait != NULL, err);
+    const qsf_status st = qsf_self_test_run(e->b.test, qsf_device_waits(e->d), err);
     if (st) return st;
     qsf_self_test_free(e->b.test);
     e->b.test = NULL;

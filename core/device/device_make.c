@@ -27,7 +27,7 @@ static qsf_status device_head_begin(device_executor *e, qsf_error *err)
  * computes: at once, or on a host that must not block before they are used. */
 static qsf_status device_test(device_executor *e, qsf_error *err)
 {
-    const bool waits = e->d->wait != NULL;
+    const bool waits = qsf_device_waits(e->d);
     qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
     for (uint32_t i = e->first; i < e->end && !st; i++)
         st = qsf_device_layer_compile(&e->b, &e->layers[i - e->first], i, err);
@@ -119,7 +119,7 @@ static qsf_status choose_layers(qsf_context *c, qsf_devices *devices, uint32_t i
     return qsf_device_choose(c, &devices->info[i], n_layers, memory, choice, &c->error);
 }
 
-#if !defined(QSF_NO_STREAM)
+#if !defined(QSF_NEVER_WAITS)
 /* The context's layers do not pass through after all: their place is for others that stay. */
 static qsf_status without_stream(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
                                  uint64_t memory)
@@ -145,7 +145,7 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
     qsf_status st = choose_layers(c, devices, i, n_layers, memory, &choice);
     if (!st) st = devices->open(devices, i, &d, &c->error);
     if (st) return st;
-#if defined(QSF_NO_STREAM)
+#if defined(QSF_NEVER_WAITS)
     return move_layers(c, d, &choice);
 #else
     bool pays = true;

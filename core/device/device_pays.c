@@ -82,7 +82,7 @@ qsf_status qsf_device_stream_trial(qsf_context *c, bool *pays)
     qsf_status st;
     *pays = false;
     st = qsf_fetch_unit(&c->fetch, qsf_id_layer(first), true, &w, &c->error);
-    if (!e->d->wait || st == QSF_E_UNSUPPORTED) {       /* a host that must not block */
+    if (!qsf_device_waits(e->d) || st == QSF_E_UNSUPPORTED) {       /* a host that must not block */
         e->choice.stream[0] = 0;
         return QSF_OK;
     }

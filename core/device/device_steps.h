@@ -20,6 +20,8 @@ typedef struct qsf_device_maker {
     qsf_device_layer   *l;
     const qsf_layer    *layer;
     const qsf_weights  *w;
+    qsf_status          st;
+    qsf_error          *err;
     uint32_t            number;         /* of the layer */
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
@@ -34,8 +36,6 @@ typedef struct qsf_device_maker {
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
             uint8_t own[QSF_DEVICE_NUMBERS]; } spare;
     qsf_device_step     none;           /* the step in hand without a list, or without room in it */
-    qsf_status          st;
-    qsf_error          *err;
 } qsf_device_maker;
 
 /* What of a matrix no product computes; NULL: nothing. */

@@ -90,8 +90,7 @@ void qsf_device_stream_begin(device_executor *e)
 static qsf_status stream_wait(const device_executor *e, qsf_device_id *read, qsf_error *err)
 {
     if (!*read) return QSF_OK;
-    const qsf_status st = e->d->wait ? qsf_device_buffer_wait(&e->b, *read, err)
-        : e->d->poll(e->d->user, *read, err);
+    const qsf_status st = qsf_device_result(e->d, *read, err);
     if (st != QSF_PENDING) *read = 0;
     return st;
 }

@@ -30,9 +30,9 @@ typedef struct qsf_device_stream {
     uint32_t        end;        /* these layers end here, where those that stay begin */
     uint32_t        least;      /* rows of a batch that the device computes; UINT32_MAX: none */
     bool            runs;       /* the batch under way is one; */
-    bool            synced;     /* its keys and values are on the right side */
+    bool            synced;     /* its keys and values are on the right side, or no layer passes through */
     qsf_device_slot slots[QSF_DEVICE_LAYER_SLOTS];
-    uint8_t        *side;       /* [blocks of the cache] qsf_device_side */
+    uint8_t        *side;       /* [blocks of the cache] qsf_device_side; NULL: no layer passes through */
     qsf_device_id  *reads;      /* [layers] of a block, on their way to the CPU; 0: none */
     uint32_t        n_blocks, n_layers;     /* of side and reads */
     double          upload;     /* bytes a second to a slot, measured; 0: not measured */
@@ -40,7 +40,6 @@ typedef struct qsf_device_stream {
 
 typedef struct device_executor device_executor;
 
-#if !defined(QSF_NO_STREAM)
 /* Rows of a batch from which on layers pass through, as the options say; UINT32_MAX: a trial
  * decides. */
 uint32_t   qsf_device_stream_asked(const qsf_context *c);
@@ -53,13 +52,6 @@ void       qsf_device_stream_done(device_executor *e);
 qsf_status qsf_device_stream_there(const device_executor *e, qsf_error *err);
 /* A batch begins. */
 void       qsf_device_stream_begin(device_executor *e);
-/* Whether the batch under way is one of those; its keys and values are on the right side; the layer
- * is one of those. */
-#  define qsf_device_stream_runs(e) ((e)->stream.runs)
-#  define qsf_device_stream_synced(e) ((e)->stream.synced)
-#  define qsf_device_stream_has(e, number) ((number) < (e)->stream.end)
-/* [blocks] qsf_device_side; NULL: no layers pass through. */
-#  define qsf_device_stream_sides(e) ((e)->stream.side)
 /* A batch has ended, or was dropped: reads under way are forgotten. */
 void       qsf_device_stream_end(device_executor *e);
 /* Brings the keys and values that the batch sees to the side that computes it.  QSF_PENDING: on a
@@ -72,21 +64,5 @@ qsf_status qsf_device_stream_bring(device_executor *e, uint32_t number, const qs
 qsf_status qsf_device_stream_free(device_executor *e, uint32_t number, qsf_error *err);
 /* After the submit that uses a layer's slot. */
 qsf_status qsf_device_stream_used(device_executor *e, uint32_t number, qsf_error *err);
-#else           /* a host without them */
-#  define qsf_device_stream_asked(c) ((void)(c), UINT32_MAX)
-#  define qsf_device_stream_say(out, len, first, end, least) ((void)(least))
-#  define qsf_device_stream_init(e, bytes, err) ((void)(bytes), QSF_OK)
-#  define qsf_device_stream_done(e) ((void)(e))
-#  define qsf_device_stream_there(e, err) QSF_OK
-#  define qsf_device_stream_begin(e) ((void)(e))
-#  define qsf_device_stream_runs(e) false
-#  define qsf_device_stream_synced(e) true
-#  define qsf_device_stream_has(e, number) false
-#  define qsf_device_stream_sides(e) ((void)(e), (uint8_t *)NULL)
-#  define qsf_device_stream_end(e) ((void)(e))
-#  define qsf_device_stream_sync(e, err) QSF_OK
-#  define qsf_device_stream_bring(e, number, w, err) ((void)(number), QSF_OK)
-#  define qsf_device_stream_used(e, number, err) ((void)(number), QSF_OK)
-#endif
 
 #endif

@@ -121,7 +121,7 @@ static qsf_status trial_device(qsf_context *c, qsf_device_trial *t, const qsf_we
     t->times = QSF_MAX(t->times, 1);
     do {
         while ((st = trial_device_run(c, t, w, n)) == QSF_PENDING)
-            if (!trial_on_device(c) || !trial_executor(c)->d->wait) return st;
+            if (!trial_on_device(c) || !qsf_device_waits(trial_executor(c)->d)) return st;
         if (st || !trial_on_device(c)) return st;
         t->begun = false;
         over = trial_took(t, qsf_now(c->platform) - t->begun_ns, n_layers);
@@ -205,7 +205,7 @@ qsf_status qsf_device_trial_step(qsf_context *c, qsf_device_trial *t, bool *read
     while (trial_on_device(c) && t->kind < QSF_N_TRIAL_KINDS) {
         device_executor *e = trial_executor(c);
         const qsf_unit_id layer = qsf_id_layer(e->first);
-        st = qsf_fetch_unit(&c->fetch, layer, e->d->wait != NULL, &w, &c->error);
+        st = qsf_fetch_unit(&c->fetch, layer, qsf_device_waits(e->d), &w, &c->error);
         *reading = st == QSF_PENDING;
         if (st || (st = trial_measure(c, t, w))) return st;
     }

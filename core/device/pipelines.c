@@ -2,7 +2,15 @@
  * SPDX-License-Identifier: MIT */
 #include "device/pipelines.h"
 
-enum { PIPELINE_NS = 1000 * 1000 * 1000 };      /* of one wait */
+enum { RESULT_NS = 1000 * 1000 * 1000 };        /* of one wait */
+
+qsf_status qsf_device_result(const qsf_device *d, qsf_device_id id, qsf_error *err)
+{
+    qsf_status st;
+    if (!qsf_device_waits(d)) return d->poll(d->user, id, err);
+    while ((st = d->wait(d->user, id, RESULT_NS, err)) == QSF_PENDING) { }
+    return st;
+}
 
 qsf_status qsf_pipelines_init(qsf_pipelines *p, const qsf_platform *platform, const qsf_device *d,
                               qsf_error *err)
@@ -44,11 +52,7 @@ qsf_status qsf_pipeline_wait(qsf_pipelines *p, qsf_device_id id, qsf_error *err)
     uint32_t i = 0;
     while (i < p->n && p->id[i] != id) i++;
     assert(i < p->n);
-    while (!p->ready[i]) {
-        const qsf_status st = p->d->wait ? p->d->wait(p->d->user, id, PIPELINE_NS, err)
-            : p->d->poll(p->d->user, id, err);
-        if (st && (st != QSF_PENDING || !p->d->wait)) return st;
-        p->ready[i] = !st;
-    }
-    return QSF_OK;
+    const qsf_status st = p->ready[i] ? QSF_OK : qsf_device_result(p->d, id, err);
+    p->ready[i] = !st;
+    return st;
 }

@@ -20,6 +20,9 @@ typedef struct qsf_pipelines {
     bool     ready[QSF_PIPELINES];      /* compiled */
 } qsf_pipelines;
 
+/* What a buffer, a pipeline or a read came to, or on a host that must not block QSF_PENDING. */
+qsf_status qsf_device_result(const qsf_device *d, qsf_device_id id, qsf_error *err);
+
 qsf_status qsf_pipelines_init(qsf_pipelines *p, const qsf_platform *platform, const qsf_device *d,
                               qsf_error *err);
 void       qsf_pipelines_done(qsf_pipelines *p);        /* takes one that is all zeros */

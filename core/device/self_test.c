@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "device/self_test_own.h"
 
-enum { SELF_WAIT_NS = 1000 * 1000 * 1000 };     /* of one wait */
-
 /* ---- life ---- */
 
 static qsf_status self_variables(qsf_self_test *t, qsf_error *err);
@@ -254,12 +252,9 @@ static qsf_status self_compare(const qsf_self_test *t, const self_case *c, qsf_e
 
 /* ---- running ---- */
 
-/* Polls a number of the device, or waits for it. */
 static qsf_status self_poll(const qsf_device *d, qsf_device_id id, bool wait, qsf_error *err)
 {
-    qsf_status st = wait ? QSF_PENDING : d->poll(d->user, id, err);
-    while (wait && st == QSF_PENDING) st = d->wait(d->user, id, SELF_WAIT_NS, err);
-    return st;
+    return wait ? qsf_device_result(d, id, err) : d->poll(d->user, id, err);
 }
 
 static qsf_status self_compiled(const qsf_self_test *t, self_case *c, bool wait, qsf_error *err)

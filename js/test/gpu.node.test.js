@@ -238,6 +238,53 @@ test('weights that a GPU has are not read again', {skip}, async () => {
   assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
 });
 
+/* The same, with a device that seems lost after lose(). */
+function losable(gpu) {
+  let lose;
+  const lost = new Promise(resolve => { lose = resolve; });
+  return {lose, requestAdapter: async options => {
+    const adapter = await gpu.requestAdapter(options);
+    return {...adapter, requestDevice: async wishes => {
+      const device = await adapter.requestDevice(wishes);
+      return new Proxy(device, {get: (_, name) => (name === 'lost' ? lost : device[name])});
+    }};
+  }};
+}
+/* Its tokens, and the logarithm of each one's probability. */
+async function tokens(model, prompt, onToken = () => {}) {
+  const all = [];
+  const take = (id, {logprob}) => { all.push([id, logprob]); onToken(all.length); };
+  const options = {temperature: 0, maxTokens: 4, logprobs: true, onToken: take};
+  for await (const part of model.generate(prompt, options)) void part;
+  return all;
+}
+test('layers that do not fit pass through and change no number', {skip}, async () => {
+  const how = {...HOW, device: 'gpu', gpu: oneGpu()};
+  const all = await load(LARGE, {...how, gpuStream: 'all'}), wanted = await tokens(all, PROMPT);
+  assert.equal(all.info.device.streamed, undefined);
+  const [weights, kv, batch] = all.info.device.plan.map(part => part.bytes);
+  const gpuMemory = (batch + 0.9 * (weights + kv)) / 1e6;
+  await all.dispose();
+  const gpu = losable(oneGpu()), some = await load(LARGE, {...how, gpu, gpuMemory, gpuStream: 'all'});
+  const {layers, streamed, stream, plan, reason} = some.info.device;
+  assert.ok(streamed > 2 && layers + streamed === LAYERS, `${layers} layers, ${streamed} pass through`);
+  assert.match(stream, /^the weights of layers 0 to \d+ pass through for all batches$/);
+  assert.match(reason, /^\d+ of 12 layers fit into \d+ MB$/);
+  assert.ok(plan.some(part => part.name === 'slots' && part.bytes > 0));
+  assert.ok(plan.reduce((sum, part) => sum + part.bytes, 0) <= 1e6 * gpuMemory);
+  assert.deepEqual(await tokens(some, PROMPT), wanted);
+  assert.equal((await some.stats()).gpuLayers, layers);
+  const before = (await some.stats()).generatedTokens;
+  const after = await tokens(some, `${PROMPT} upon`, n => { if (n === 2) gpu.lose({message: 'in a test'}); });
+  assert.equal(after.length, 4);
+  assert.ok((await some.stats()).generatedTokens > before);
+  assert.equal((await some.stats()).gpuLayers, 0);
+  assert.match(some.info.warnings.join(), /the GPU failed: .*in a test; all layers are on the CPU now/);
+  const ids = given => given.map(([id]) => id);
+  assert.deepEqual(ids(await tokens(some, PROMPT)), ids(wanted));
+  await some.dispose();
+});
+
 /* What stays of the layers. */
 const staying = ({info: {plan}}) => plan.find(({name}) => name === 'layers that stay').bytes;
 test('weights that a GPU has do not stay in memory; a lost one leaves the answer to the CPU', {skip},

@@ -28,7 +28,7 @@ typedef struct qsf_wgsl_text {
 
 #if defined(QSF_WGSL_SMALL)
 /* As tools/small_wgsl.py writes lists: first the string of their names, each a character, whose top
- * bit is set for a text; then for each a number or the text. */
+ * bit is set for those that are strings; then a number or a string for each. */
 typedef uintptr_t qsf_wgsl_value;
 #else
 typedef struct qsf_wgsl_value {

@@ -244,6 +244,8 @@ BLOCKS = {
                                                         '"--device", "gpu"'),
     ("docs/webgpu.md", "const model = await load(url, {device"): Tried(
         "js/test/gpu.browser.test.js", "[{device: 'cpu'}, {}, {device: 'gpu', threads: 1}"),
+    ("docs/webgpu.md", "const model = await load(url, {gpuMemory"): Tried("js/test/gpu.node.test.js",
+                                                                          "gpuStream: 'all'}"),
     ("docs/webgpu.md", "await load(path, {gpu"): Tried("js/test/gpu.node.test.js", "{...HOW, gpu: DAWN}"),
     ("docs/webgpu.md", "python3 tests/bench/make_shapes.py models"): Listed("needs a GPU"),
     ("docs/webgpu.md", "qsf-run --list-devices"): Tried("tests/cli/cli_devices_test.py", '"--list-devices"'),

@@ -6,8 +6,8 @@ import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Ans
   type TokenLogprob, type Usage, type WholeAnswer} from 'qsf';
 
 const options: LoadOptions = {
-  memory: 200, gpuMemory: 500, gpuLayers: 8, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4',
-  kvWindow: 512, kvSinks: 4,
+  memory: 200, gpuMemory: 500, gpuLayers: 8, gpuStream: 'prompts', threads: 2, contextLength: 2048,
+  batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4,
   kvHeavy: 64, kvMayDrop: true, head: 'screen', quality: 1, earlyExit: 0, actQuant: 'block',
   kernelRoute: 'auto',
   check: 'every', relaxed: false, cache: 'reload', timeout: 1000,

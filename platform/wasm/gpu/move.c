@@ -28,19 +28,19 @@ GPU_EXPORT("use") int32_t gpu_use(uint32_t context, uint32_t n_layers, double me
 }
 
 /* qsf_context_device: how many layers are on the GPU, how many bytes their weights, their keys and
- * values, and the buffers of a batch take there, and whether it has the head; why other layers are
- * not there. */
-GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[5], char left[160])
+ * values, and the buffers of a batch take there, and whether it has the head; how many layers pass
+ * through, and how many bytes their slots take.  Then why other layers are not there, and for which
+ * batches layers pass through. */
+GPU_EXPORT("about") void gpu_about(uint32_t context, double numbers[7], char texts[2][160])
 {
     const flat_context *c = qsf_flat_context_at(context);
     qsf_device_use use = { .size = sizeof use };
     if (!c || qsf_context_device(c->context, &use)) return;
-    layers_and_bytes[0] = use.n_layers;
-    layers_and_bytes[1] = (double)use.weights;
-    layers_and_bytes[2] = (double)use.kv;
-    layers_and_bytes[3] = (double)use.batch;
-    layers_and_bytes[4] = use.head;
-    memcpy(left, use.left, sizeof use.left);
+    const double all[] = { use.n_layers, (double)use.weights, (double)use.kv, (double)use.batch, use.head,
+                           use.streamed, (double)use.slots };
+    memcpy(numbers, all, sizeof all);
+    memcpy(texts[0], use.left, sizeof use.left);
+    memcpy(texts[1], use.stream, sizeof use.stream);
 }
 
 /* qsf_device_trial_step, of the context that moved last: its status, or QSF_PENDING +
