@@ -1,5 +1,5 @@
-/* --draft-model: a second, small model that stays in memory and predicts the output of the first.
- * --draft-mtp: the model's own layer for multi-token prediction does.
+/* --draft-model: a second, small model, or an EAGLE 3 head, that stays in memory and predicts the
+ * output of the first.  --draft-mtp: the model's own layer for multi-token prediction does.
  * SPDX-License-Identifier: MIT
  */
 #include "run.h"
@@ -10,7 +10,9 @@
 struct draft_model {
     qsf_model   *model;
     qsf_context *context;
-    qsf_mtp     *mtp;           /* one of these two is not NULL */
+    bool         own;           /* it is the model's own layer for multi-token prediction */
+    bool         is_layer;      /* ... or an EAGLE 3 head, which is used like one */
+    qsf_mtp     *mtp;           /* one of these two is not NULL, as is_layer says */
     qsf_draft_model *guesser;
 };
 
@@ -26,7 +28,9 @@ static qsf_status draft_model_share(const run_session *s, const draft_model *m, 
     if ((st = qsf_context_plan(s->model, co, large, e))) return st;
     mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large->n_ctx ? info.n_ctx_train : large->n_ctx;
     if ((st = qsf_context_plan(m->model, mine, &small, e)) || !co->ram_budget) return st;
-    small.total += s->set->common.draft_mtp ? qsf_mtp_bytes(m->model, mine) : qsf_draft_model_bytes(mine);
+    small.total += m->is_layer
+        ? qsf_mtp_bytes(m->model, mine) + large->n_batch * qsf_mtp_row_bytes(m->model)
+        : qsf_draft_model_bytes(mine);
     co->ram_budget = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
     return qsf_context_plan(s->model, co, large, e);
 }
@@ -59,6 +63,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
 {
     qsf_model_options mo;
     qsf_context_options mine;
+    qsf_model_info info = { .size = sizeof info };
     draft_model *m = s->drafter = calloc(1, sizeof *m);
     if (!m) return EXIT_NO_MEMORY;
     qsf_model_defaults(&mo);
@@ -71,6 +76,9 @@ int draft_model_open(run_session *s, qsf_context_options *co)
     }
     if (qsf_model_open(mo.mtp ? s->set->model : s->set->draft_model, &mo, &m->model, &s->error))
         return report_room(&s->error);
+    qsf_model_get_info(m->model, &info);
+    m->own = mo.mtp;
+    m->is_layer = mo.mtp || info.draft_head;
     mine.n_batch = 64;
     mine.n_seqs = mine.n_logits = 1;
     mine.n_threads = co->n_threads;
@@ -87,7 +95,7 @@ int draft_model_connect(run_session *s)
 {
     draft_model *m = s->drafter;
     if (!m) return EXIT_OK;
-    const qsf_status st = s->set->common.draft_mtp
+    const qsf_status st = m->is_layer
         ? qsf_mtp_new(s->context, m->context, s->set->common.draft > 0, &m->mtp, &s->error)
         : qsf_draft_model_new(s->context, m->context, &m->guesser, &s->error);
     return st ? report(&s->error) : EXIT_OK;
@@ -106,7 +114,7 @@ void draft_model_close(draft_model *m)
     const char *why = m->mtp ? qsf_mtp_error(m->mtp) : m->guesser ? qsf_draft_model_error(m->guesser) : "";
     if (*why)
         fprintf(stderr, "%s failed (%s): the rest of the answer was made without it\n",
-                m->mtp ? "--draft-mtp" : "--draft-model", why);
+                m->own ? "--draft-mtp" : "--draft-model", why);
     qsf_mtp_free(m->mtp);
     qsf_draft_model_free(m->guesser);
     qsf_context_free(m->context);

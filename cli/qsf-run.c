@@ -57,7 +57,8 @@ static const option run_answer_rows[] = {
 };
 static const option run_speed_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
-      "small model with the same vocabulary that drafts tokens; it stays in memory, within the budget",
+      "small model with the same vocabulary, or EAGLE 3 head, that drafts tokens; it stays in memory, within "
+      "the budget",
       NULL },
     CONTEXT("--first-stage"),
 };

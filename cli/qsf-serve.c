@@ -102,7 +102,8 @@ static const option serve_network_rows[] = {
 };
 static const option serve_draft_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
-      "small model with the same vocabulary that drafts tokens; it stays in memory, within the budget",
+      "small model with the same vocabulary, or EAGLE 3 head, that drafts tokens; it stays in memory, within "
+      "the budget",
       NULL },
 };
 static const option serve_rest_rows[] = {

@@ -265,6 +265,8 @@ typedef struct qsf_model_info {
     uint32_t    n_classes;        /* number of scores of QSF_POOL_RANK; 0: the file has no classifier */
     uint32_t    n_mtp;            /* layers for multi-token prediction (see qsf_mtp_new) that this version can
                                    * run */
+    bool        draft_head;       /* an EAGLE 3 head: it drafts for another model (qsf_mtp_new), and does not
+                                   * run alone */
 } qsf_model_info;
 QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
@@ -1358,15 +1360,21 @@ typedef void (*qsf_guess_many_fn)(qsf_guess *list, size_t n);
  * the model's context.  It follows the model's sequences by itself: after every batch of the
  * model's context it takes the rows' hidden states, and it shares and truncates as the model's
  * sequences do.  After a loaded session or another gap it starts over with the next rows, which may
- * make its guesses worse; the answer is always the model's own. */
-typedef struct qsf_mtp qsf_mtp;
-/* Connects a model's context with that of its layer for multi-token prediction.  From now on the
- * model's context computes hidden states of all rows.  Sequences that only the model's context has
- * get no guesses.  fixed: each guess has as many tokens as the turn asks for; otherwise it ends
- * before the first token that the layer is unsure of.
+ * make its guesses worse; the answer is always the model's own.
  *
- * QSF_E_ARGUMENT   layer was not opened with `mtp`, or its model's sizes differ
- * QSF_E_MEMORY     no memory for the hidden states of 64 rows of each sequence */
+ * An EAGLE 3 head (Li et al. 2025, arXiv:2503.01840) is such a layer in a file of its own, whose
+ * qsf_model_info has draft_head set.  It takes what goes into three of the model's layers in place
+ * of the hidden state: open it like any other model, and use its context as `layer`. */
+typedef struct qsf_mtp qsf_mtp;
+/* Connects a model's context with that of its layer for multi-token prediction, or of an EAGLE 3
+ * head.  From now on the model's context computes hidden states of all rows.  Sequences that only
+ * the model's context has get no guesses.  fixed: each guess has as many tokens as the turn asks
+ * for; otherwise it ends before the first token that the layer is unsure of.
+ *
+ * QSF_E_ARGUMENT      layer was not opened with `mtp`, or its model's sizes differ; a head does not
+ *                     fit the model, see qsf_draft_model_check
+ * QSF_E_UNSUPPORTED   the model of a head has layers on a GPU, or an approximate head
+ * QSF_E_MEMORY        no memory for the hidden states of 64 rows of each sequence */
 QSF_API qsf_status qsf_mtp_new(qsf_context *context, qsf_context *layer, bool fixed, qsf_mtp **out,
                                qsf_error *err);
 /* Free it before the two contexts.  NULL is allowed. */
@@ -1374,6 +1382,8 @@ QSF_API void       qsf_mtp_free(qsf_mtp *d);
 /* Bytes that qsf_mtp_new takes besides the layer's context, which has these options; all of n_ctx,
  * n_seqs, n_batch and n_logits are set. */
 QSF_API uint64_t   qsf_mtp_bytes(const qsf_model *layer, const qsf_context_options *o);
+/* And for each row of a batch of the model's context (n_batch); 0 unless it is an EAGLE 3 head. */
+QSF_API uint64_t   qsf_mtp_row_bytes(const qsf_model *layer);
 /* What qsf_mtp_guess takes for a sequence of the model's context; NULL: not one of them. */
 QSF_API void      *qsf_mtp_user(qsf_mtp *d, qsf_seq s);
 /* A qsf_guess_fn and a qsf_guess_many_fn; each user is from qsf_mtp_user.  Many guesses share the
@@ -1397,7 +1407,8 @@ QSF_API const char *qsf_mtp_error(const qsf_mtp *d);
  * the draft model gives a probability below 0.3; the answer is always the model's own. */
 typedef struct qsf_draft_model qsf_draft_model;
 /* Whether a model can draft for another: QSF_E_ARGUMENT if a token differs, or if one of the
- * vocabularies has over 128 tokens more, which is more than padding. */
+ * vocabularies has over 128 tokens more, which is more than padding.  Likewise whether an EAGLE 3
+ * head is one for the model: its layers, width and tokens have to fit. */
 QSF_API qsf_status qsf_draft_model_check(const qsf_model *m, const qsf_model *small, qsf_error *err);
 /* Connects the contexts.  Only one qsf_draft_model or qsf_mtp may be connected with a context at a
  * time.

@@ -1,4 +1,5 @@
-/* Guesses of all sequences, by the model's layer for multi-token prediction or by a draft model.
+/* Guesses of all sequences, by the model's layer for multi-token prediction, by an EAGLE 3 head or
+ * by a draft model.
  * SPDX-License-Identifier: MIT */
 #include "drafter.h"
 
@@ -6,6 +7,14 @@
 #include <string.h>
 
 enum { DRAFTER_ROWS = 64 };                /* of its batches, at least */
+
+/* Whether it is used like a layer for multi-token prediction. */
+static bool drafter_is_layer(const serve_engine_options *o)
+{
+    qsf_model_info info = { .size = sizeof info };
+    qsf_model_get_info(o->drafts, &info);
+    return o->draft_mtp || info.draft_head;
+}
 
 qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_options *own, uint64_t *bytes,
                         qsf_error *err)
@@ -27,7 +36,9 @@ qsf_status drafter_plan(serve_engine_options *o, qsf_model *m, qsf_context_optio
     own->record = c->record;
     own->record_user = c->record_user;
     if ((st = qsf_context_plan(o->drafts, own, &small, err))) return st;
-    *bytes = small.total + (o->draft_mtp ? qsf_mtp_bytes(o->drafts, own) : qsf_draft_model_bytes(own));
+    *bytes = small.total + (drafter_is_layer(o)
+        ? qsf_mtp_bytes(o->drafts, own) + large.n_batch * qsf_mtp_row_bytes(o->drafts)
+        : qsf_draft_model_bytes(own));
     if (c->ram_budget) c->ram_budget = c->ram_budget > *bytes ? c->ram_budget - *bytes : 1;
     return QSF_OK;
 }
@@ -46,7 +57,8 @@ qsf_status drafter_begin(drafter *d, const serve_engine_options *o, qsf_context 
     if (!o->drafts || !o->draft) return QSF_OK;
     const qsf_status st = qsf_context_new(o->drafts, own, &d->context, err);
     if (st) return st;
-    return o->draft_mtp ? qsf_mtp_new(c, d->context, false, &d->mtp, err)
+    d->own = o->draft_mtp;
+    return drafter_is_layer(o) ? qsf_mtp_new(c, d->context, false, &d->mtp, err)
         : qsf_draft_model_new(c, d->context, &d->model, err);
 }
 
@@ -77,5 +89,5 @@ void drafter_look(drafter *d)
     if (d->told || !*why) return;
     d->told = true;
     fprintf(stderr, "%s failed: answers continue without it: %s\n",
-            d->mtp ? "--draft-mtp" : "--draft-model", why);
+            d->own ? "--draft-mtp" : "--draft-model", why);
 }

@@ -1,5 +1,5 @@
 /* What makes the guesses of answers, if that is not a search in earlier text: the model's own layer
- * for multi-token prediction, or a draft model.
+ * for multi-token prediction, an EAGLE 3 head, or a draft model.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_DRAFTER_H
 #define QSF_SERVE_DRAFTER_H
@@ -8,6 +8,7 @@
 
 typedef struct drafter {
     qsf_context *context;                  /* its own; NULL: earlier text makes the guesses */
+    bool         own;                      /* it is the model's own layer for multi-token prediction */
     qsf_mtp     *mtp;                      /* one of these two is not NULL */
     qsf_draft_model *model;
     bool         told;                     /* that it has failed */

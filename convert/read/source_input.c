@@ -223,6 +223,9 @@ static qsf_status input_check(const qsf_source *s, qsf_error *err)
 static qsf_status input_check_layers(const qsf_source *s, qsf_error *err)
 {
     const uint32_t apart = qsf_layer_apart(&s->hp, s->layers, s->hp.n_layers);
+    if (s->hp.eagle)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s is an EAGLE 3 head, which drafts for another model: "
+                        "use it unconverted (--draft-model)", s->path);
     if (apart == s->hp.n_layers) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: layer %u has other sizes than others, which a QSF file cannot express; run the file "

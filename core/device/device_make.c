@@ -113,6 +113,9 @@ static qsf_status choose_layers(qsf_context *c, qsf_devices *devices, uint32_t i
     if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
     if (!context_is_new(c))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
+    if (c->follower.tapped)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "an EAGLE 3 head needs what goes into some layers: "
+                        "they cannot move to a GPU");
     if (i >= devices->n)
         return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
                         (unsigned)devices->n);

@@ -37,6 +37,9 @@ typedef struct qsf_batch_state {
 typedef struct qsf_follower {
     void *user;
     bool  hidden;                                                   /* it takes hidden states of all rows */
+    /* NULL: none; else [n_batch][QSF_TAPS][n_embd] what goes into these layers, of all rows */
+    float *tapped;
+    const uint32_t *taps;                                           /* [QSF_TAPS] */
     void (*seen)(void *user, struct qsf_context *c);                /* after each batch; NULL: none follows */
     void (*back)(void *user, uint32_t s, uint32_t n);               /* as qsf_seq_back */
     void (*copy)(void *user, uint32_t dst, uint32_t src, uint32_t n);       /* as qsf_seq_copy */

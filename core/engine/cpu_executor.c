@@ -150,7 +150,11 @@ static void cpu_rows_in(qsf_executor *x, uint32_t r, const float *state, const f
     float *to = e->b.x + r * e->b.ld_embd;
     if (p.hp->mtp) to = e->b.joined + r * e->b.ld_joined + p.hp->n_embd;
     if (to != state) memcpy(to, state, bytes);
-    if (streams) memcpy(e->b.alt + r * e->b.ld_alt, streams, (QSF_ALTUP - 1) * bytes);
+    if (p.hp->eagle && p.batch->own_states)
+        memcpy(e->b.joined + r * e->b.ld_joined + p.hp->n_embd, streams, bytes);
+    else if (p.hp->eagle)
+        memcpy(e->b.features + r * e->b.ld_features, streams, p.hp->n_features * sizeof *streams);
+    else if (streams) memcpy(e->b.alt + r * e->b.ld_alt, streams, (QSF_ALTUP - 1) * bytes);
     qsf_pass_angles(&p, r);
 }
 
@@ -214,7 +218,7 @@ static qsf_status cpu_head(qsf_cpu_executor *e, qsf_pass *p, const qsf_stage_wor
     const uint32_t part = work->stage.number;
     const qsf_batch *batch = p->batch;
     p->w = work->head.final;
-    if (part == 0 && work->hidden) qsf_head_hidden(p, batch->n - work->n_new, work->n_new);
+    if (part == 0 && work->hidden && !p->hp->eagle) qsf_head_hidden(p, batch->n - work->n_new, work->n_new);
     if (batch->n_asked) {
         const qsf_head_part head = qsf_head_stream_part(e->host.head_stream, part, &work->head);
         qsf_head_compute(&e->head, p, &head, part == 0);

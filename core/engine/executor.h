@@ -112,7 +112,8 @@ typedef struct qsf_executor_table {
 
     /* A batch begins.  embed: with its tokens; else rows_in gives the states of all its rows. */
     void (*begin)(qsf_executor *x, bool embed);
-    /* Row r of the batch has these numbers [n_embd].  streams: NULL without QSF_ROWS_STREAMS. */
+    /* Row r of the batch has these numbers [n_embd].  streams: NULL without QSF_ROWS_STREAMS; of an
+     * EAGLE 3 head, whose state is a token's embedding, what the batch begins with (own_states). */
     void (*rows_in)(qsf_executor *x, uint32_t r, const float *state, const float *streams);
     /* Moves the batch's rows back by n; rows_in fills those in front. */
     void (*rows_back)(qsf_executor *x, uint32_t n);

@@ -22,7 +22,7 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
             return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s is an encoder: it embeds texts (qsf_embed, "
                             "--embedding) and cannot generate", c->model->source->path);
         const bool known = rows[i].token >= 0 && (uint32_t)rows[i].token < c->hp->n_vocab;
-        if (!known && (qsf_part_begins(c->model->source) || c->hp->mtp))
+        if (!known && !c->hp->eagle && (qsf_part_begins(c->model->source) || c->hp->mtp))
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
                             (unsigned)c->hp->n_vocab);
         if (rows[i].logits && asked++ == c->o.n_logits)
@@ -84,7 +84,21 @@ static qsf_status step_shares(qsf_context *c)
                     "others are missing (qsf_context_set_reduce)", c->model->source->path);
 }
 
-static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x)
+/* A head's rows have no stage for their embedding. */
+static void eagle_input(qsf_context *c, const qsf_eagle_rows *from)
+{
+    qsf_executor *x = c->executor;
+    const size_t n_embd = c->hp->n_embd, n = from->own ? n_embd : c->hp->n_features;
+    c->batch.own_states = from->own;
+    c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
+    x->does->begin(x, false);
+    for (uint32_t r = 0; r < c->batch.n; r++)
+        x->does->rows_in(x, r, from->embd + r * n_embd, from->states + r * n);
+}
+
+/* eagle: of an EAGLE 3 head, else NULL. */
+static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x,
+                              const qsf_eagle_rows *eagle)
 {
     qsf_status st;
     c->error = (qsf_error){ 0 };
@@ -115,7 +129,8 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     }
     qsf_batch_group(&c->batch);
     qsf_exit_begin(&c->early_exit);
-    batch_input(c, x);
+    if (eagle) eagle_input(c, eagle);
+    else batch_input(c, x);
     c->now.begun_ns = qsf_now(c->platform);
     c->now.waiting_ns = 0;
     const qsf_thread_count *threads = batch_threads(c);
@@ -123,22 +138,30 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     return QSF_OK;
 }
 
+static qsf_status batch_of_eagle(qsf_context *c)
+{
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is an EAGLE 3 head, which drafts for another model: run "
+                    "that model, with this file as its draft model (--draft-model)", c->model->source->path);
+}
+
 qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 {
     const qsf_source *s = c->model->source;
+    if (s->hp.eagle) return batch_of_eagle(c);
     if (!qsf_part_begins(s))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open from layer %u on: its batches begin with "
                         "hidden states (qsf_batch_begin_from)", s->path, (unsigned)s->n_before);
-    return batch_begin(c, rows, n, NULL);
+    return batch_begin(c, rows, n, NULL, NULL);
 }
 
 qsf_status qsf_batch_begin_from(qsf_context *c, const qsf_row *rows, size_t n, const float *states)
 {
     const qsf_source *s = c->model->source;
+    if (s->hp.eagle) return batch_of_eagle(c);
     if (qsf_part_begins(s))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open from its first layer on: its batches begin "
                         "with tokens (qsf_batch_begin)", s->path);
-    return batch_begin(c, rows, n, states);
+    return batch_begin(c, rows, n, states, NULL);
 }
 
 /* Brings the weights that the stage needs; wait: does not return QSF_PENDING. */
@@ -252,7 +275,8 @@ static qsf_status batch_results(qsf_context *c)
     qsf_status st;
     const bool states = !qsf_part_ends(c->model->source);
     if (states && (st = rows_out(c, QSF_ROWS_STATES))) return st;
-    if (c->now.hidden && (st = rows_out(c, QSF_ROWS_HIDDEN))) return st;
+    if (c->now.hidden && (st = rows_out(c, c->hp->eagle ? QSF_ROWS_STATES : QSF_ROWS_HIDDEN))) return st;
+    if (c->hp->eagle) c->now.rows[QSF_ROWS_HIDDEN] = c->now.rows[QSF_ROWS_STATES];
     if ((st = candidates_out(c))) return st;
     if (!candidates_suffice(c) && (c->batch.n_asked || c->behind.rows)
         && (st = rows_out(c, QSF_ROWS_LOGITS))) return st;
@@ -285,11 +309,27 @@ static qsf_status begin_layer(qsf_context *c, uint32_t layer)
     return QSF_OK;
 }
 
+/* Rows go into layer `to`, past those from `from` on that are skipped: the follower gets them. */
+static qsf_status tap_rows(qsf_context *c, uint32_t from, uint32_t to)
+{
+    const qsf_follower *f = &c->follower;
+    const size_t n_embd = c->hp->n_embd;
+    for (uint32_t k = 0; f->tapped && k < QSF_TAPS; k++) {
+        if (f->taps[k] < from || f->taps[k] > to) continue;
+        const qsf_status st = rows_out(c, QSF_ROWS_STATES);
+        const qsf_rows *x = &c->now.rows[QSF_ROWS_STATES];
+        if (st) return st;
+        for (uint32_t r = 0; r < c->batch.n; r++)
+            memcpy(f->tapped + ((size_t)r * QSF_TAPS + k) * n_embd, x->x + r * x->ld, n_embd * sizeof *x->x);
+    }
+    return QSF_OK;
+}
+
 static qsf_status end_layer(qsf_context *c, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
     uint32_t to = next;
-    const qsf_status st = c->now.hidden ? QSF_OK
+    const qsf_status st = c->follower.tapped ? tap_rows(c, layer + 1, next) : c->now.hidden ? QSF_OK
         : qsf_exit_next(&c->early_exit, &c->batch, c->executor, c->now.n_new, layer, &to, &c->error);
     if (st) return st;
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
@@ -317,7 +357,7 @@ static qsf_status step_stage(qsf_context *c, const qsf_stage_work *work)
     if (stage.kind == QSF_STAGE_LAYER) return end_layer(c, stage.number);
     if (stage.kind == QSF_STAGE_EMBEDDING) {
         c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
-        return QSF_OK;
+        return tap_rows(c, 0, next_layer(c, 0));
     }
     if (c->batch.n_asked) qsf_head_stream_next(&c->head_stream, stage.number);
     c->now.stage.number++;
@@ -419,6 +459,11 @@ static qsf_status batch_finish(qsf_context *c, qsf_status st)
 qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
 {
     return batch_finish(c, qsf_batch_begin(c, rows, n));
+}
+
+qsf_status qsf_compute_eagle(qsf_context *c, const qsf_row *rows, size_t n, const qsf_eagle_rows *from)
+{
+    return batch_finish(c, batch_begin(c, rows, n, NULL, from));
 }
 
 qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t n, const float *states)

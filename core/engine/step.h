@@ -30,6 +30,15 @@ static inline const qsf_candidates *qsf_candidates_of(const qsf_context *c, size
 }
 #endif
 
+/* What rows of an EAGLE 3 head begin with. */
+typedef struct qsf_eagle_rows {
+    const float *embd;          /* [n][n_embd] embeddings of their tokens */
+    const float *states;        /* [n][n_features] of its model; own: [n][n_embd] its own hidden states */
+    bool         own;
+} qsf_eagle_rows;
+/* Computes a batch of these; qsf_hidden gives their hidden states before the final norm. */
+qsf_status qsf_compute_eagle(qsf_context *c, const qsf_row *rows, size_t n, const qsf_eagle_rows *from);
+
 /* Whether a layer has been computed at this stage. */
 bool qsf_stage_after(qsf_stage s, uint32_t layer);
 

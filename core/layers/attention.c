@@ -455,8 +455,10 @@ static void attend_groups(const qsf_pass *p, const qsf_task *t)
 
 static void list_qkv(const qsf_layer *l, qsf_program *g)
 {
+    const qsf_view joined = { .buffer = QSF_BUF_JOINED, .cols = 2 * g->hp->n_embd };
     QSF_ADD(g, .op = QSF_OP_QKV, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_Q,
+            .in = l->eagle ? joined : qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES,
+            .watch = 1 + QSF_K_ATTN_Q,
             .n = l->kv_from ? 1 : 3, .kinds = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
             .bias = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS },
             .to = { { .buffer = l->attn_gate ? QSF_BUF_MIX : QSF_BUF_Q }, { .buffer = QSF_BUF_K },

@@ -22,6 +22,7 @@ typedef struct qsf_batch {
     uint32_t n, n_asked;      /* rows, with those that early exit had left; rows that ask for logits */
     uint32_t n_groups;
     bool     groups_apart;    /* no two of them are of one sequence */
+    bool     own_states;      /* of an EAGLE 3 head: rows begin with its own states, not with features */
 } qsf_batch;
 
 /* Finds neighbouring rows of one sequence. */

@@ -11,7 +11,7 @@ const qsf_buffer_place qsf_buffer_places[QSF_N_BUFFERS] = {
     [QSF_BUF_X0] = PLACE(x0, ld_embd), [QSF_BUF_TABLE] = TIGHT(table, ld_table),
     [QSF_BUF_ALT] = TIGHT(alt, ld_alt), [QSF_BUF_PREDICTED] = PLACE(predicted, ld_embd),
     [QSF_BUF_LAUREL] = PLACE(laurel, ld_embd), [QSF_BUF_FIRST] = PLACE(first, ld_embd),
-    [QSF_BUF_JOINED] = PLACE(joined, ld_joined),
+    [QSF_BUF_JOINED] = PLACE(joined, ld_joined), [QSF_BUF_FEATURES] = PLACE(features, ld_features),
     [QSF_BUF_MIX] = PLACE(mix, ld_mix), [QSF_BUF_ROUTE] = TIGHT(route, ld_route),
     [QSF_BUF_EXPERTS] = PLACE(experts, ld_embd), [QSF_BUF_SLOT_X] = PLACE(slot_x, ld_slot_x),
     [QSF_BUF_SLOT_GATE] = PLACE(slot_gate, ld_slot), [QSF_BUF_SLOT_UP] = PLACE(slot_up, ld_slot),

@@ -20,6 +20,7 @@ typedef struct qsf_buffers {
     float *alt;           /* [rows][ld_alt] other streams than x */
     float *predicted, *laurel;      /* [rows][ld_embd] x before the layer's parts; the way around attention */
     float *joined;        /* [rows][ld_joined] embedding and hidden state, for multi-token prediction */
+    float *features;      /* [rows][ld_features] of another model, for an EAGLE 3 head */
     float *first;         /* [rows][ld_embd] the first layer's values */
     float *mix;           /* [rows][ld_mix] what a mixer with state is given */
     float *logits;        /* [n_logits][ld_vocab] */
@@ -47,7 +48,7 @@ typedef struct qsf_buffers {
     float    *slot_gate, *slot_up;  /* [n_slots][ld_slot] */
     qsf_act   slot_act;   /* [n_slots][max_cols] */
     size_t    ld_route, ld_slot_x, ld_slot, n_slots;
-    size_t ld_table, ld_alt, ld_joined;
+    size_t ld_table, ld_alt, ld_joined, ld_features;
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_mix, ld_vocab, ld_scratch, max_cols;
 } qsf_buffers;
 

@@ -64,7 +64,9 @@ uint64_t qsf_embedding_kept_bytes(const qsf_source *s, const qsf_embedding_plan 
 qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embedding_plan *plan, qsf_error *err)
 {
     qsf_status st;
-    *e = (qsf_embedding){ .fetch = f, .streamed = plan->streams, .place = qsf_place_embedding(f->source) };
+    *e = (qsf_embedding){ .fetch = f, .streamed = plan->streams };
+    if (f->source->hp.eagle && !f->source->hp.n_words) return QSF_OK;
+    e->place = qsf_place_embedding(f->source);
     if (!plan->streams) return QSF_OK;
     const uint64_t part = embedding_part(&e->place, plan);
     if (plan->part) e->part_rows = qsf_place_rows(&e->place, plan->part);
@@ -256,6 +258,41 @@ static bool take_strip(const qsf_matrix_place *p, const qsf_slot *w, int32_t tok
     strip->t.bytes = p->strip_bytes;
     strip->t.data = qsf_slot_at(w, begin);
     return true;
+}
+
+/* Its row in the unit, which is in memory, or in a strip. */
+static qsf_status row_matrix(qsf_embedding *e, int32_t token, qsf_matrix *m, uint32_t *row, qsf_error *err)
+{
+    const qsf_weights *w = NULL;
+    uint64_t begin, end;
+    qsf_status st;
+    *row = (uint32_t)token;
+    if (!e->streamed) {
+        if ((st = qsf_fetch_unit(e->fetch, e->place.unit, true, &w, err))) return st;
+        *m = w->m[QSF_K_TOKEN_EMBD];
+        return QSF_OK;
+    }
+    strip_range(&e->place, token, &begin, &end);
+    if ((st = qsf_stream_get(&e->rows, begin, end, NULL, true, &e->strip, err))) return st;
+    (void)take_strip(&e->place, e->strip, token, m);
+    *row %= m->t.rows;
+    return QSF_OK;
+}
+
+qsf_status qsf_embedding_row(qsf_embedding *e, int32_t token, float *out, float *room, qsf_error *err)
+{
+    const qsf_embd_clusters *clusters = e->fetch->source->embd_clusters;
+    const uint32_t n = e->fetch->source->hp.n_embd;
+    qsf_matrix m;
+    uint32_t row;
+    const qsf_status st = row_matrix(e, token, &m, &row, err);
+    if (st) return st;
+    qsf_dequant_rows(&m.t, row, 1, out);
+    for (uint32_t i = 0; i < n && m.scale != 1; i++) out[i] *= m.scale;
+    if (!clusters) return QSF_OK;
+    qsf_dequant_rows(&clusters->centroids, clusters->of[token], 1, room);
+    for (uint32_t i = 0; i < n; i++) out[i] += room[i];
+    return QSF_OK;
 }
 
 bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *places)

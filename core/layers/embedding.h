@@ -61,4 +61,8 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
  * rows, if these are in another order than the file's, or NULL. */
 bool       qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *places);
 
+/* Between batches, waiting: a token's row as the file has it, without what a batch adds to it or
+ * multiplies it by.  out, room: [n_embd] the second one is scratch. */
+qsf_status qsf_embedding_row(qsf_embedding *e, int32_t token, float *out, float *room, qsf_error *err);
+
 #endif

@@ -160,13 +160,14 @@ static void add_shares(const qsf_pass *p, const qsf_task *t)
     if (r->fn) r->st = r->fn(r->user, p->b->tmp, p->batch->n * p->b->ld_embd);
 }
 
-/* A mixer or feed-forward, after the norm of its input. */
+/* A mixer or feed-forward, after the norm of its input; NULL: its input is normed already. */
 static void list_part(const qsf_layer *l, qsf_program *g, layer_list *part, qsf_op op, qsf_row_fn *norm)
 {
     const qsf_view x = qsf_stream_view(g, QSF_BUF_X), tmp = qsf_stream_view(g, QSF_BUF_TMP);
     if (!part) return;
-    QSF_ADD(g, .op = (uint8_t)op, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
-            .to = { x, qsf_stream_view(g, QSF_BUF_XN), tmp }, .fn = norm);
+    if (norm)
+        QSF_ADD(g, .op = (uint8_t)op, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
+                .to = { x, qsf_stream_view(g, QSF_BUF_XN), tmp }, .fn = norm);
     part(l, g);
     QSF_ADD(g, .work = QSF_WORK_REDUCE, .over = QSF_OVER_NOTHING, .to = { tmp }, .fn = add_shares);
 }
@@ -174,9 +175,9 @@ static void list_part(const qsf_layer *l, qsf_program *g, layer_list *part, qsf_
 void qsf_layer_list(const qsf_layer *l, qsf_program *g)
 {
     if (l->altup) qsf_altup_list_begin(l, g);
-    if (l->mtp) qsf_mtp_list_begin(g);
+    if (l->mtp) (l->eagle ? qsf_eagle_list_begin : qsf_mtp_list_begin)(g);
     qsf_feed_forward_experts_list_early(l, g);
-    list_part(l, g, layer_mixers[l->mixer], QSF_OP_ATTN_NORM, norm_for_mixer);
+    list_part(l, g, layer_mixers[l->mixer], QSF_OP_ATTN_NORM, l->eagle ? NULL : norm_for_mixer);
     if (l->altup) qsf_laurel_list(l, g);
     list_part(l, g, layer_feed_forwards[l->feed_forward], QSF_OP_FFN_NORM, norm_for_feed_forward);
     QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,

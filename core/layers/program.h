@@ -52,6 +52,7 @@ typedef enum qsf_row_when {
     QSF_ROW_ALWAYS,
     QSF_ROW_GROUPS_MEET,        /* groups of the batch's rows see keys of other groups */
     QSF_ROW_GATHERED,           /* several rows, or one with adapters: experts take copies of them */
+    QSF_ROW_FEATURES,           /* the batch begins with features; else nothing of the row is needed */
     QSF_N_ROW_WHENS
 } qsf_row_when;
 

@@ -76,6 +76,7 @@ static void run_row(const qsf_pass *p, const qsf_program_row *row, uint64_t *clo
     const qsf_cpu *cpu = p->cpu;
     const uint32_t n = p->batch->n;
     row_run r = { .p = p, .row = row, .fn = row_runs(p, row) ? row->fn : NULL };
+    if (row->when == QSF_ROW_FEATURES && p->batch->own_states) return;
     if (row->watch) {
         const qsf_matrix_in in = qsf_view_in(p, &row->in);
         qsf_pass_watch(p, row->watch - 1u, in.x, in.ld, in.cols, 0, n);

@@ -110,6 +110,7 @@ typedef struct qsf_arch {
     bool     sections_halve;    /* GGUF: halves rotate if the file has rotary sections */
     bool     spare_output_bias; /* GGUF: output.bias is not used */
     bool     mtp;               /* its layers for multi-token prediction can be run */
+    bool     eagle;             /* it is an EAGLE 3 head */
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */

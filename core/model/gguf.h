@@ -88,6 +88,8 @@ static inline bool gguf_text_is(gguf_text t, const char *s)
  * unless s->vocab_only. */
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
 void       qsf_gguf_done(gguf *g);
+/* A tensor of 64-bit numbers that only EAGLE 3 heads have: they are not weights. */
+bool       qsf_gguf_is_ids(const gguf_tensor *t);
 
 /* Keys.  A leading "%s" stands for the architecture.  If the key is missing or silent
  * (gguf_keys.c), *out is unchanged and the result is QSF_OK, or with need QSF_E_CORRUPT.  A value
@@ -141,6 +143,14 @@ typedef struct gguf_mtp_place {
     uint32_t unit, kind;        /* kind 0: not changed by the layer */
 } gguf_mtp_place;
 gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, gguf_text rest);
+
+/* ---- core/model/gguf_eagle.c ---- */
+/* The keys of an EAGLE 3 head; needs the sizes.  Nothing for other architectures. */
+qsf_status qsf_gguf_eagle(gguf *g, qsf_error *err);
+/* Its tokens: those of its embedding, those that its logits are for; needs the vocabulary. */
+qsf_status qsf_gguf_eagle_words(gguf *g, qsf_error *err);
+/* What its files call a tensor. */
+const char *qsf_gguf_eagle_name(const gguf *g, uint32_t kind);
 
 /* ---- core/model/gguf_family.c ---- */
 /* What the architecture alone gives a meaning; needs all other hparams. */

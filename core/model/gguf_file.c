@@ -13,7 +13,8 @@ enum {
     GGUF_MAX_TENSORS = 1 << 16,                  /* the largest models have about 2000 */
     GGUF_MIN_KEY = 8 + 4 + 1,                    /* bytes of the smallest key and tensor */
     GGUF_MIN_TENSOR = 8 + 4 + 8 + 4 + 8,
-    GGUF_FIRST_READ = 1 << 20
+    GGUF_FIRST_READ = 1 << 20,
+    GGUF_IDS = 27                                /* ggml's type of 64-bit numbers */
 };
 
 /* ---- a place in the bytes that are there ---- */
@@ -265,10 +266,19 @@ static const char *gguf_unknown_type_name(uint32_t ggml_type, const char **help)
     return ggml_type < QSF_ARRAY_LEN(names) && names[ggml_type] ? names[ggml_type] : "unknown";
 }
 
+bool qsf_gguf_is_ids(const gguf_tensor *t)
+{
+    return t->ggml_type == GGUF_IDS && t->n_dims == 1 && gguf_text_is(t->name, "d2t");
+}
+
 static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
 {
     const int len = (int)QSF_MIN(t->name.len, 80), type = gguf_type_of(t->ggml_type);
     if (t->packing) return QSF_OK;                          /* qsf_gguf_bitnet has its size */
+    if (qsf_gguf_is_ids(t)) {
+        t->bytes = t->dims[0] > t->room ? UINT64_MAX / 2 : t->dims[0] * sizeof(int64_t);
+        return QSF_OK;
+    }
     if (type < 0) {
         const char *help, *name = gguf_unknown_type_name(t->ggml_type, &help);
         return qsf_fail(err, QSF_E_UNSUPPORTED,

@@ -347,7 +347,8 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     if ((st = refuse_features(g, hp, err)) || (st = read_sizes(g, hp, err)) ||
         (st = read_rope(g, a, hp, err)) || (st = read_window(g, a, hp, err)) ||
         (st = read_pooling(g, hp, err))) return st;
-    if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err))) return st;
+    if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err)) ||
+        (st = qsf_gguf_eagle(g, err))) return st;
     return qsf_gguf_family(g, err);
 }
 

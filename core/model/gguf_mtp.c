@@ -40,6 +40,9 @@ gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, 
     const gguf_mtp_place is_embd = { false, qsf_unit_embd(s), QSF_K_TOKEN_EMBD };
     const gguf_mtp_place is_head = { false, qsf_unit_final(s), QSF_K_OUTPUT }, skipped = { .skipped = true };
     char own[64];
+    const bool fc = gguf_text_is(name, "fc.weight"), norm = gguf_text_is(name, "enc.output_norm.weight");
+    if (s->hp.eagle && (fc || norm))
+        return (gguf_mtp_place){ false, 0, fc ? QSF_K_MTP_PROJ : QSF_K_FEATURES_NORM };
     if (!s->hp.mtp) return (gguf_mtp_place){ 0 };
     if (layer == last && gguf_text_is(rest, "nextn.embed_tokens.weight")) return is_embd;
     if (layer == last && gguf_text_is(rest, "nextn.shared_head_head.weight")) return is_head;

@@ -366,6 +366,7 @@ static bool is_aside(const gguf *g, gguf_text name)
 {
     gguf_text rest;
     if (gguf_text_is(name, "output.bias") && g->row->spare_output_bias) return true;
+    if (gguf_text_is(name, "d2t") && g->row->eagle) return true;
     if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight")
         || gguf_text_is(name, "rope_factors_short.weight"))
         return true;
@@ -569,7 +570,7 @@ qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
     if ((st = qsf_gguf_read_files(&g, err))) goto done;
     if ((st = qsf_gguf_hparams(&g, err))) goto done;
     if ((st = qsf_gguf_vocab(&g, err))) goto done;
-    if ((st = qsf_gguf_vocab_size(&g, err))) goto done;
+    if ((st = qsf_gguf_vocab_size(&g, err)) || (st = qsf_gguf_eagle_words(&g, err))) goto done;
     if ((st = qsf_gguf_meta(&g, err))) goto done;
     if (!s->vocab_only) st = read_tensors(&g, err);
     s->opening = qsf_arena_used(s->arena) + qsf_arena_used(g.tmp);

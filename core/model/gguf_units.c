@@ -16,13 +16,16 @@ static void sort_extents(qsf_extent *x, uint32_t n)
         }
 }
 
-static qsf_status missing(const qsf_source *s, uint32_t unit, const qsf_role *role, qsf_error *err)
+static qsf_status missing(const gguf *g, uint32_t unit, const qsf_role *role, qsf_error *err)
 {
+    const qsf_source *s = g->s;
     const qsf_layer *layer = qsf_source_layer(s, unit);
+    const char *name = g->row->eagle ? qsf_gguf_eagle_name(g, role->kind) : role->gguf;
+    const bool apart = role->kind == QSF_K_FEATURES_NORM || (g->row->eagle && role->kind == QSF_K_MTP_PROJ);
     char where[32] = "";
-    if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+    if (layer && !apart) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
     return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where,
-                    role->gguf, (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
+                    name, (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
                     (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
 }
 
@@ -120,7 +123,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         gguf_place scale = l->scales[unit][role->kind];
         if (role->part != part) continue;
         if (!p->t && (scale.t || qsf_arch_needs(l->g->row, &s->hp, qsf_source_layer(s, unit), role)))
-            return missing(s, unit, role, err);
+            return missing(l->g, unit, role, err);
         if (!p->t) continue;
         if (!apart || !qsf_kind_is_experts(role->kind)) add_tensor(s, u, role->kind, p, &end);
         if (!scale.t) scale = own_scale(p->t);

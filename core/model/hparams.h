@@ -126,6 +126,13 @@ typedef struct qsf_hparams {
     uint32_t n_expert_embd;       /* columns of experts' inputs and outputs; 0: the stream's */
     bool     mtp;                 /* the last layer is for multi-token prediction; no other runs */
     bool     mtp_norm;            /* that layer has its own norm before the head */
+    /* An EAGLE 3 head: one layer whose rows are a token's embedding and features of another model,
+     * the inputs of some of its layers side by side. */
+    bool     eagle;
+    bool     eagle_normed;        /* its stream begins with the normed state */
+    bool     features_normed;     /* features are normed */
+    uint32_t n_features;          /* columns of the features of a row */
+    uint32_t n_words;             /* tokens of its own embedding; 0: the other model's is used */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads if layers differ in them, or NULL */
     uint32_t *useds, *expert_ffs; /* the same of n_used and n_ff_expert */
     uint8_t *windowed;            /* [n_layers] 1: windowed; NULL: window_pattern applies.  If rope_skip

@@ -239,7 +239,9 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .altup_end = hp->altup && i + 1 == hp->n_layers,
         .n_laurel = hp->n_laurel,
         .sparse = i < hp->n_sparse ? hp->sparse : 0,
-        .mtp = hp->mtp && i + 1 == hp->n_layers,
+        .mtp = (hp->mtp && i + 1 == hp->n_layers) || hp->eagle,
+        .eagle = hp->eagle,
+        .features_normed = hp->features_normed,
     };
     if (experts) layer_experts(&l, hp, i);
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;

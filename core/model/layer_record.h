@@ -82,7 +82,9 @@ typedef struct qsf_layer {
     uint32_t n_embd_layer;
     uint32_t kv_from;               /* 1 + the layer whose keys and values it reads; 0: it has its own */
     bool     kv_read;               /* others read its own */
-    bool     mtp;                   /* its rows begin with a hidden state and the token after it */
+    bool     mtp;                   /* its rows begin with a hidden state and the token after it, ... */
+    bool     eagle;                 /* ... which attention reads side by side: an EAGLE 3 head, ... */
+    bool     features_normed;       /* ... whose features are normed */
 } qsf_layer;
 
 /* Whether it has keys and values. */

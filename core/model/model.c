@@ -117,7 +117,7 @@ qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
         .head_dim = h->head_dim,
         .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
         .weight_bytes = s->weight_bytes, .pooling = (qsf_pooling)h->pooling, .encoder = h->both_ways,
-        .n_classes = h->n_classes, .n_mtp = s->n_mtp,
+        .n_classes = h->n_classes, .n_mtp = s->n_mtp, .draft_head = h->eagle,
     };
     return QSF_GIVE(out, &info, NULL);
 }

@@ -23,6 +23,7 @@ static inline bool qsf_part_has(const qsf_source *s, uint32_t layer)
 /* Whether it needs the embedding's unit, which may be the head, too. */
 static inline bool qsf_part_embeds(const qsf_source *s)
 {
+    if (s->hp.eagle) return s->hp.n_words != 0;
     return qsf_part_begins(s) || s->hp.mtp || (qsf_part_ends(s) && s->hp.tied);
 }
 /* The same of any unit. */

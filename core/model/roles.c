@@ -23,16 +23,17 @@
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
+    NORM(LAYER, FEATURES_NORM, FEATURES, FEATURES, "enc.output_norm", NULL),
     NORM(LAYER, MTP_EMBD_NORM, EMBD, MTP, "nextn.enorm", "enorm.weight"),
     NORM(LAYER, MTP_STATE_NORM, EMBD, MTP, "nextn.hnorm", "hnorm.weight"),
-    MATRIX(LAYER, MTP_PROJ, EMBD, EMBD_TWICE, MTP, "nextn.eh_proj", "eh_proj.weight"),
+    MATRIX(LAYER, MTP_PROJ, EMBD, STATE_IN, MTP, "nextn.eh_proj", "eh_proj.weight"),
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
-    MATRIX(LAYER, ATTN_Q, Q, EMBD, QUERIES, "attn_q", "self_attn.q_proj.weight"),
+    MATRIX(LAYER, ATTN_Q, Q, ATTN_IN, QUERIES, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
-    MATRIX(LAYER, ATTN_K, KV, EMBD, KEYS, "attn_k", "self_attn.k_proj.weight"),
+    MATRIX(LAYER, ATTN_K, KV, ATTN_IN, KEYS, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
-    MATRIX(LAYER, ATTN_V, V, EMBD, KEYS, "attn_v", "self_attn.v_proj.weight"),
+    MATRIX(LAYER, ATTN_V, V, ATTN_IN, KEYS, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     MATRIX(LAYER, Q_A, Q_LATENT, EMBD, Q_LATENT, "attn_q_a", "self_attn.q_a_proj.weight"),
     NORM(LAYER, Q_A_NORM, Q_LATENT, Q_LATENT, "attn_q_a_norm", "self_attn.q_a_layernorm.weight"),
@@ -132,7 +133,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, LAUREL_R, EMBD, LAUREL, ALTUP, "laurel_r", NULL),
     NORM(LAYER, LAUREL_POST_NORM, EMBD, ALTUP, "laurel_post_norm", NULL),
     NORM(LAYER, MTP_NORM, EMBD, MAY_MTP, "nextn.shared_head_norm", "shared_head.norm.weight"),
-    MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
+    MATRIX(EMBD, TOKEN_EMBD, WORDS, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
     ROLE(EMBD, TOKEN_TYPES, ADD, TYPES, EMBD, TYPES, "token_types", "token_types.weight", NULL),
@@ -183,12 +184,22 @@ static uint32_t qk_norm_heads(const qsf_layer *l, uint32_t heads)
     return l->qk_norm == QSF_QK_ALL || l->qk_norm == QSF_QK_EACH ? heads : 1;
 }
 
+/* What may be different in an EAGLE 3 head. */
+static uint64_t dim_of_eagle(const qsf_hparams *hp, qsf_dim dim)
+{
+    const uint64_t twice = 2 * (uint64_t)hp->n_embd;
+    if (dim == QSF_DIM_VOCAB || (dim == QSF_DIM_WORDS && !hp->n_words)) return hp->n_vocab;
+    if (dim == QSF_DIM_WORDS) return hp->n_words;
+    if (dim == QSF_DIM_FEATURES) return hp->n_features;
+    if (dim == QSF_DIM_STATE_IN) return hp->eagle ? hp->n_features : twice;
+    return hp->eagle ? twice : hp->n_embd;              /* what attention reads */
+}
+
 uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
 {
     assert(l || dim < QSF_DIM_Q);
     switch (dim) {
     case QSF_DIM_EMBD:  return hp->n_embd;
-    case QSF_DIM_VOCAB: return hp->n_vocab;
     case QSF_DIM_CTX:   return hp->n_ctx_train;
     case QSF_DIM_TYPES: return hp->n_token_types;
     case QSF_DIM_CLASSES: return hp->n_classes;
@@ -200,7 +211,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_PREDICT: return QSF_ALTUP * QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_CORRECT: return QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_LAUREL: return hp->n_laurel;
-    case QSF_DIM_EMBD_TWICE: return 2 * (uint64_t)hp->n_embd;
+    case QSF_DIM_VOCAB: case QSF_DIM_WORDS: case QSF_DIM_FEATURES: case QSF_DIM_STATE_IN:
+    case QSF_DIM_ATTN_IN: return dim_of_eagle(hp, dim);
     case QSF_DIM_Q:
         if (l->kv_latent) return (uint64_t)l->n_heads * (l->head_plain + l->head_dim - l->kv_latent);
         return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
@@ -273,6 +285,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
     case QSF_WHEN_ALTUP:     return layer->altup;
     case QSF_WHEN_MTP: case QSF_WHEN_MAY_MTP: return layer->mtp;
+    case QSF_WHEN_FEATURES:  return layer->features_normed;
     case QSF_WHEN_ALTUP_BEGIN: return layer->altup_begin;
     case QSF_WHEN_ALTUP_END: return layer->altup_end;
     case QSF_WHEN_QUERIES:   return qsf_layer_attends(layer) && !layer->q_latent;
@@ -300,7 +313,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_RWKV_GATE: return rwkv && layer->mix_gate;
     case QSF_WHEN_SHIFTED:   return layer->feed_forward == QSF_FEED_FORWARD_SHIFTED;
     case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
-    case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE;
+    case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE && !layer->eagle;
     case QSF_WHEN_ALPHA:     return layer->mixer == QSF_MIXER_DELTA_NET && !layer->mix_neighbours;
     case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
@@ -315,7 +328,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
 {
     if (!qsf_role_fits(layer, role)) return false;
     switch ((qsf_when)role->when) {
-    case QSF_WHEN_ALWAYS:      return true;
+    case QSF_WHEN_ALWAYS:      return !hp->eagle || hp->n_words;
     case QSF_WHEN_FF:          return layer && layer->n_ff;
     case QSF_WHEN_GATED:
         return layer && layer->n_ff && layer->feed_forward != QSF_FEED_FORWARD_PLAIN &&
@@ -343,6 +356,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA:
     case QSF_WHEN_PLAMO: case QSF_WHEN_MIX_GATE:
     case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END: case QSF_WHEN_MTP:
+    case QSF_WHEN_FEATURES:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;
     case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_MAY_EXPERTS: case QSF_WHEN_IT_IS:

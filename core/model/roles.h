@@ -21,7 +21,10 @@ typedef enum qsf_dim {
     QSF_DIM_PREDICT, /* coefficients of a layer's predictions, ... */
     QSF_DIM_CORRECT, /* ... of its corrections */
     QSF_DIM_LAUREL,
-    QSF_DIM_EMBD_TWICE, /* two rows of the model's width, side by side */
+    QSF_DIM_WORDS, /* tokens of the embedding */
+    QSF_DIM_FEATURES, /* of an EAGLE 3 head */
+    QSF_DIM_STATE_IN, /* what a state is made of: two rows of the model's width side by side, or features */
+    QSF_DIM_ATTN_IN, /* columns that queries, keys and values are made of */
     QSF_DIM_Q,    /* all heads' queries */
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
@@ -106,7 +109,8 @@ typedef enum qsf_when {
     QSF_WHEN_ALTUP_END, /* ... the last one */
     QSF_WHEN_MAY_LAYER, /* ... and what may be there then */
     QSF_WHEN_MTP, /* the layer is for multi-token prediction, ... */
-    QSF_WHEN_MAY_MTP /* ... and what may be there then */
+    QSF_WHEN_MAY_MTP, /* ... and what may be there then */
+    QSF_WHEN_FEATURES /* features are normed */
 } qsf_when;
 
 /* The part of a model that a tensor belongs to. */
@@ -133,7 +137,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 126 };
+enum { QSF_N_ROLES = 127 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

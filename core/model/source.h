@@ -11,6 +11,8 @@
 #include "tokens/vocab.h"
 
 enum { QSF_MAX_SPLITS = 512 };
+/* Layers of another model whose inputs an EAGLE 3 head takes. */
+enum { QSF_TAPS = 3 };
 
 /* Rows of the head clustered by similarity, for QSF_HEAD_CLUSTERS; docs/format.md describes the
  * numbers. */
@@ -47,6 +49,10 @@ typedef struct qsf_source {
     bool          vocab_only;     /* as asked: weights may be missing */
     bool          mtp;            /* as asked: only the layer for multi-token prediction runs */
     uint32_t      n_mtp;          /* layers for multi-token prediction in the file that could run */
+    /* of an EAGLE 3 head: the layers of the other model whose inputs are its features, and the
+     * other model's tokens that its logits are for; NULL: the same tokens */
+    uint32_t      taps[QSF_TAPS];
+    int32_t      *target_ids;     /* [hp.n_vocab] */
     uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
     /* What the engine computes from; empty if vocab_only is set. */

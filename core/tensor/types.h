@@ -119,6 +119,8 @@ typedef enum qsf_kind {
     /* of a layer for multi-token prediction: norms of the token's embedding and of the hidden state
      * before it, the matrix that joins both, and the norm before its head */
     QSF_K_MTP_EMBD_NORM, QSF_K_MTP_STATE_NORM, QSF_K_MTP_PROJ, QSF_K_MTP_NORM,
+    /* of an EAGLE 3 head, whose MTP_PROJ makes states of features: the norm of these */
+    QSF_K_FEATURES_NORM,
     QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

@@ -8,11 +8,9 @@
  * stay in the sequence.  A sequence that came from a file is noted when a guess names its tokens,
  * and is computed along with later batches, a part at a time. */
 #include "model/part.h"
-#include "turn/guess.h"
+#include "turn/eagle.h"
 
 #define DRAFT_SURE 0.3f         /* guesses below this probability are not made */
-/* Tokens of padding that only one of the vocabularies may have (Qwen 2.5: 151,936 and 152,064). */
-enum { DRAFT_PADDED = 128 };
 
 typedef struct draft_seq {
     struct qsf_draft_model *of;
@@ -211,17 +209,11 @@ size_t qsf_draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *
 qsf_status qsf_draft_model_check(const qsf_model *m, const qsf_model *small, qsf_error *err)
 {
     const uint32_t a = m->source->hp.n_vocab, b = small->source->hp.n_vocab, both = QSF_MIN(a, b);
-    if (QSF_MAX(a, b) - both > DRAFT_PADDED)
+    if (small->source->hp.eagle) return qsf_eagle_check(m, small, err);
+    if (QSF_MAX(a, b) - both > GUESS_PADDED)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: its vocabulary has %u tokens, the model's has %u; a draft "
                         "model needs the same vocabulary", small->source->path, (unsigned)b, (unsigned)a);
-    for (uint32_t i = 0; i < both; i++) {
-        const char *x, *y;
-        const size_t n = qsf_token_piece(m, (int32_t)i, true, &x);
-        if (n == qsf_token_piece(small, (int32_t)i, true, &y) && (!n || !memcmp(x, y, n))) continue;
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: token %u differs from the model's; a draft model needs the "
-                        "same vocabulary", small->source->path, (unsigned)i);
-    }
-    return QSF_OK;
+    return qsf_guess_same_words(m, small, both, "a draft model", err);
 }
 
 uint64_t qsf_draft_model_bytes(const qsf_context_options *o)
@@ -234,6 +226,9 @@ qsf_status qsf_draft_model_new(qsf_context *c, qsf_context *small, qsf_draft_mod
     *out = NULL;
     const qsf_status st = qsf_draft_model_check(c->model, small->model, err);
     if (st) return st;
+    if (small->hp->eagle)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is an EAGLE 3 head, not a draft model: qsf_mtp_new takes it",
+                        small->model->source->path);
     if (!qsf_part_whole(c->model->source))
         return qsf_part_refuse(c->model->source, "a draft model", err);
     qsf_draft_model *d = qsf_alloc(c->platform, sizeof *d, "drafts", err);
@@ -253,7 +248,8 @@ qsf_status qsf_draft_model_new(qsf_context *c, qsf_context *small, qsf_draft_mod
     for (uint32_t i = 0; i < d->n_seqs; i++)
         d->seqs[i] = (draft_seq){ .of = d, .seq = (qsf_seq)i, .ids = d->ids + (size_t)i * d->n_ctx };
     d->context = c;
-    c->follower = (qsf_follower){ d, false, draft_seen, draft_went_back, draft_shared };
+    c->follower = (qsf_follower){ .user = d, .seen = draft_seen, .back = draft_went_back,
+                                  .copy = draft_shared };
     *out = d;
     return QSF_OK;
 }

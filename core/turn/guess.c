@@ -35,6 +35,19 @@ void qsf_guess_groups(const qsf_guess_maker *m, qsf_guess *list, size_t n)
     if (n_group) m->together(m->user, group, n_group);
 }
 
+qsf_status qsf_guess_same_words(const qsf_model *m, const qsf_model *small, uint32_t n, const char *what,
+                                qsf_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const char *x, *y;
+        const size_t len = qsf_token_piece(m, (int32_t)i, true, &x);
+        if (len == qsf_token_piece(small, (int32_t)i, true, &y) && (!len || !memcmp(x, y, len))) continue;
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: token %u differs from the model's; %s needs the same "
+                        "vocabulary", small->source->path, (unsigned)i, what);
+    }
+    return QSF_OK;
+}
+
 void qsf_guess_failed(const qsf_context *c, qsf_status st, qsf_error *err)
 {
     *err = (qsf_error){ .status = st };

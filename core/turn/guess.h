@@ -5,8 +5,9 @@
 
 #include "engine/context.h"
 
-/* Rows of a draft's context that wait, at most; sequences whose guesses are computed together. */
-enum { GUESS_ROWS = 64, GUESS_GROUP = 32 };
+/* Rows of a draft's context that wait, at most; sequences whose guesses are computed together;
+ * tokens of padding that only one of two vocabularies may have (Qwen 2.5: 151,936 and 152,064). */
+enum { GUESS_ROWS = 64, GUESS_GROUP = 32, GUESS_PADDED = 128 };
 
 /* The most likely token; -1: less likely than `sure`, so that it is more often wrong than a row of
  * the model is worth. */
@@ -24,6 +25,9 @@ typedef struct qsf_guess_maker {
 } qsf_guess_maker;
 /* Makes the guesses that are ready, group by group, each of at most that many rows. */
 void qsf_guess_groups(const qsf_guess_maker *m, qsf_guess *list, size_t n);
+/* Whether the first n tokens of both are the same.  what: what needs this, "a draft model". */
+qsf_status qsf_guess_same_words(const qsf_model *m, const qsf_model *small, uint32_t n, const char *what,
+                                qsf_error *err);
 /* Notes in *err that the context has failed with st. */
 void qsf_guess_failed(const qsf_context *c, qsf_status st, qsf_error *err);
 

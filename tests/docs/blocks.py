@@ -272,6 +272,7 @@ BLOCKS = {
     ("docs/grammars.md", "root   ::="): Text(),
     ("docs/grammars.md", 'start: pair (","'): Text(),
     ("docs/sampling.md", '{"id":28'): Text(),
+    ("docs/shortcuts.md", "qsf-run llama"): Tried("tests/core/turn/mtp_test.py", '"--draft-model", head'),
     ("docs/sampling.md", "qsf-run model.gguf --samplers"): Tried("tests/cli/cli_options_test.py",
                                                                  "--samplers"),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli/cli_chat_test.py", "--tools"),

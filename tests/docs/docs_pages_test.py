@@ -91,7 +91,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERT_EMBD="Ex", EXPERTS_EMBD="X Ex",
             TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
-            CORRECT="16", LAUREL="R", EMBD_TWICE="2 E", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
+            CORRECT="16", LAUREL="R", STATE_IN="2 E", ATTN_IN="E", WORDS="V", FEATURES="3 Em", MIX_IN="M",
+            MIX="I", CHANNELS="C", CONV="C T",
             MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_STEPS="I or S", MIX_STATE="N",
             MIX_X="S + 2 N or S",
             MIX_NORM="I or I / S",
@@ -126,7 +127,8 @@ WHEN = dict(ALWAYS="always", FF="if F", GATED="if F, and gated", EXPERTS="if X",
             QUERIES="if the mixer has attention, and queries have no latent",
             LATENT="if keys and values have a latent", Q_LATENT="if queries have a latent",
             SPLIT="if keys and values have a latent, and `latent.joined` is 0",
-            JOINED="if `latent.joined` is 1", MTP="for multi-token prediction", MAY_MTP="")
+            JOINED="if `latent.joined` is 1", MTP="for multi-token prediction", MAY_MTP="",
+            FEATURES="if features are normed")
 
 
 def kind_numbers():

@@ -26,6 +26,16 @@ static void fuzz_gguf_check(const qsf_source *s)
         abort();
 }
 
+/* The same of an EAGLE 3 head. */
+static void fuzz_gguf_eagle(const qsf_source *s)
+{
+    const uint32_t n = s->vocab.n_tokens;
+    for (uint32_t i = 0; s->target_ids && i < s->hp.n_vocab; i++)
+        if (s->target_ids[i] < 0 || (n && (uint32_t)s->target_ids[i] >= n)) abort();
+    if (!s->n_units || !s->hp.eagle) return;
+    if (s->hp.n_layers != 1 || !s->hp.n_features || s->hp.n_features % QSF_TAPS) abort();
+}
+
 static void fuzz_gguf_rows(const qsf_source *s)
 {
     for (uint32_t u = 0; u < s->n_units; u++)
@@ -61,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             : qsf_source_open(&h.p, "fuzz.gguf", &m.file, how == 1, &s, &err);
         if (st == QSF_OK) {
             fuzz_gguf_check(s);
+            fuzz_gguf_eagle(s);
             fuzz_gguf_rows(s);
             qsf_source_close(s);
         }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Guesses by a layer for multi-token prediction, or by a draft model, in qsf-serve: they change no answer.
+"""Guesses by a layer for multi-token prediction, by an EAGLE 3 head or by a draft model, in qsf-serve: they
+change no answer.
 SPDX-License-Identifier: MIT
 
     serve_mtp_test.py QSF_SERVE
@@ -18,7 +19,8 @@ import sys
 from serve_server import SLOW, TESTS, WORK, Server, together
 
 sys.path.insert(0, str(TESTS / "tools"))
-from mtp_models import families, write                                      # noqa: E402
+import eagle_models                                                         # noqa: E402
+from mtp_models import families, make_tiny, write                           # noqa: E402
 
 program = sys.argv[1]
 FOLDER = pathlib.Path(WORK.name)
@@ -153,6 +155,14 @@ def check_draft_models():
     check_right(hybrid)
 
 
+def check_eagle():
+    """Several conversations, streamed layers and all, and those that lose their sequences."""
+    model = write(FOLDER, "llama", near=0.003)
+    head = eagle_models.write(FOLDER, "right", model, make_tiny.models()["llama"], knows=True, normed=True)
+    check_family(model, "--ram-budget", "40", draft=("--draft-model", head))
+    check_pauses(model, ("--draft-model", head))
+
+
 for name, more in families():
     if name not in ("glm4moe", "qwen35-nextn", "deepseek2"): continue
     check_family(write(FOLDER, name, near=0.003, **more))
@@ -161,4 +171,5 @@ check_family(near, "--ram-budget", "40")
 check_pauses(near)
 check_errors(near)
 check_draft_models()
+check_eagle()
 print("ok")

@@ -1,7 +1,9 @@
-/* Drafts by a layer for multi-token prediction, or by a draft model, for mtp_test.py.
+/* Drafts by a layer for multi-token prediction, by an EAGLE 3 head or by a draft model, for
+ * mtp_test.py.
  * SPDX-License-Identifier: MIT
  *
- *     mtp_lines MODEL logits N IDS     the logits after the prompt, then those of N guesses
+ *     mtp_lines MODEL logits N IDS     the logits after the prompt, then those of N guesses; of a
+ *         head what it takes of the last row comes next, and its hidden states before its logits
  *     mtp_lines MODEL turns DRAFT TEMPERATURE SEED MOST least|all IDS...
  *         answers to prompts that share a sequence, one after another: a line of tokens each,
  *         then how many guesses were made and right, and a sum over them.  DRAFT 0: without the
@@ -11,10 +13,12 @@
  *         a prompt that begins as the first one shares that one's positions
  *     mtp_lines MODEL errors OTHER     the messages of qsf_mtp_new
  *     mtp_lines MODEL faults IDS       whatever fails once, nothing leaks; prints how many calls
- *     IDS: numbers with commas.  MODEL:DRAFT in place of MODEL: the second one is a draft model */
+ *     IDS: numbers with commas.  MODEL:DRAFT in place of MODEL: the second one is a draft model or
+ *     a head */
 #include "fault_platform.h"
 #include "qsf_schedule.h"
 #include "small_context.h"
+#include "turn/eagle.h"
 
 #include <stdio.h>
 
@@ -109,6 +113,38 @@ static int run_logits(qsf_model *m, qsf_context *c, qsf_context *layer, size_t n
     return 0;
 }
 
+/* The same of a head. */
+static int run_head(qsf_model *m, qsf_context *c, qsf_context *layer, size_t n, const ids *prompt)
+{
+    enum { N_BATCH = 16, MOST = 40000 };
+    static float floats[MOST];
+    qsf_model_info info = { .size = sizeof info };
+    qsf_row rows[ROWS];
+    qsf_eagle e;
+    qsf_model_get_info(m, &info);
+    if (prompt->n > N_BATCH || qsf_eagle_floats(layer->hp, N_BATCH, ROWS) > MOST)
+        return failed("logits", "a longer prompt");
+    const uint32_t n_embd = layer->hp->n_embd, n_vocab = layer->hp->n_vocab;
+    qsf_eagle_init(&e, c, layer, floats);
+    c->follower = (qsf_follower){ .tapped = e.tapped, .taps = layer->model->source->taps };
+    qsf_hidden_ask(layer, true);
+    for (size_t i = 0; i < prompt->n; i++) rows[i] = (qsf_row){ 0, prompt->at[i], i + 1 == prompt->n };
+    if (qsf_compute(c, rows, prompt->n)) return failed("model", qsf_last_error(c));
+    size_t k = prompt->n;
+    print_logits(qsf_logits(c, 0), info.n_vocab);
+    print_logits(e.tapped + (k - 1) * layer->hp->n_features, layer->hp->n_features);
+    for (size_t i = 0; i < k; i++)
+        rows[i].token = i + 1 < k ? prompt->at[i + 1] : largest(qsf_logits(c, 0), info.n_vocab);
+    for (size_t i = 0; i < n; i++, k = 1) {
+        if (qsf_eagle_compute(&e, rows, k, e.tapped, i > 0)) return failed("head", qsf_last_error(layer));
+        print_logits(qsf_hidden(layer, k - 1), n_embd);
+        print_logits(qsf_logits(layer, 0), n_vocab);
+        memcpy(e.tapped, qsf_hidden(layer, k - 1), n_embd * sizeof(float));
+        rows[0] = (qsf_row){ 0, qsf_eagle_token(&e, largest(qsf_logits(layer, 0), n_vocab)), true };
+    }
+    return 0;
+}
+
 /* ---- guesses, and a sum over them that tells which they were ---- */
 
 static uint64_t guesses;
@@ -126,6 +162,7 @@ static bool by_model;                   /* which of the two makes them */
 
 static qsf_status drafts_new(drafts *d, qsf_context *c, qsf_context *layer, bool fixed, qsf_error *err)
 {
+    by_model &= !layer->hp->eagle;
     return by_model ? qsf_draft_model_new(c, layer, &d->model, err)
         : qsf_mtp_new(c, layer, fixed, &d->mtp, err);
 }
@@ -414,7 +451,7 @@ int main(int argc, char **argv)
         ? failed("open", err.text) : 0;
     if (!code && logits) {
         const ids prompt = ids_of(argv[4]);
-        code = run_logits(m, c, layer, (size_t)atoi(argv[3]), &prompt);
+        code = (layer->hp->eagle ? run_head : run_logits)(m, c, layer, (size_t)atoi(argv[3]), &prompt);
     } else if (!code && together) {
         code = run_together(m, c, layer, argv + 3, argc - 3);
     } else if (!code) {

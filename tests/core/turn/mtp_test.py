@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Drafts by layers for multi-token prediction: random models whose logits numpy computes as well, and models
-whose drafts are mostly right; drafts change no token.  The same for drafts by a draft model.
+whose drafts are mostly right; drafts change no token.  The same for EAGLE 3 heads, whose numbers llama.cpp
+computes as well, and for drafts by a draft model.
 SPDX-License-Identifier: MIT
 
     mtp_test.py MTP_LINES QSF_RUN QSF_CONVERT
 """
-import pathlib, subprocess, sys, tempfile, zlib
+import json, pathlib, subprocess, sys, tempfile, zlib
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "parity"), str(ROOT / "tools")]
+import eagle_models                                         # noqa: E402
 import make_hf_pair                                         # noqa: E402
 import make_tiny                                            # noqa: E402
 import reference                                            # noqa: E402
@@ -100,7 +102,7 @@ def check_streams(path):
     assert tokens == plain and int(count.split()[1]) > 4, (tokens, plain, count)
 
 
-def check_program(path):
+def check_program(path, *draft):
     """qsf-run says how many were right; --draft N fixes the number, --draft 0 turns them off."""
     base = [path, "--raw", "-p", "abcd efg", "-n", "40", "--ignore-eos", "--temp", "0", "-v", "--f32"]
     def answer(*more):
@@ -109,11 +111,12 @@ def check_program(path):
         return r.stdout, r.stderr
     plain = answer("--draft", "0")[0]
     for more in [], ["--draft", "3"], ["--draft", "0"]:
-        out, err = answer("--draft-mtp", *more)
+        out, err = answer(*(draft or ["--draft-mtp"]), *more)
         assert out == plain, (more, out, plain)
         if more: assert ("draft tokens accepted" in err) == (more[1] != "0"), err
     texts = []
-    for more in [], ["--draft-mtp", "--draft", "3"]:    # the layer knows nothing of what a session loads
+    # the layer knows nothing of what a session loads
+    for more in [], [*(draft or ["--draft-mtp"]), "--draft", "3"]:
         saved = path.with_suffix(f".session{len(more)}")
         texts.append([answer("--session", str(saved), *more)[0] for _ in range(2)])
         if more: assert "draft tokens accepted" in answer("--session", str(saved), *more)[1]
@@ -244,6 +247,75 @@ def check_draft_model(work):
     assert "same vocabulary" in err, err
 
 
+def eagle(work, name, model, target, **more):
+    return f"{target}:{eagle_models.write(work, name, target, make_tiny.models()[model], **more)}"
+
+
+def check_eagle(work):
+    """Random heads compute what llama.cpp does and change no token."""
+    golden = json.loads((ROOT / "golden" / "eagle.json").read_text())
+    for name, model, more in eagle_models.heads():
+        both, want = eagle(work, name, model, write(work, model), **more), golden[name]
+        got = [np.array(line.split(","), F) for line in run(both, "logits", 3, joined(PROMPT))]
+        for i, (x, numbers) in enumerate(zip(got, want["numbers"], strict=True)):
+            far = np.abs(x[::eagle_models.STEP] - numbers).max() / want["size"][i]
+            assert far < 2e-4 and np.argmax(x) == want["best"][i], (name, i, far)
+        if name in ("own", "state"): check_turns(both, 0)
+        if name == "norms": check_together(both)
+
+
+def check_eagle_right(work):
+    """Heads that know what comes next, for models in memory, streamed, and converted."""
+    for model, more, least in (("llama", dict(normed=True, n_draft=290), 100), ("llama", {}, 20),
+                               ("qwen35", dict(normed=True), 100)):
+        target = write(work, model, near=0.003)
+        both = eagle(work, "right", model, target, knows=True, **more)
+        check_turns(both, least)
+        if model == "qwen35": check_together(both)
+        check_streams(both)
+    assert int(run(both, "faults", joined(PROMPT))[-1]) > 40
+    head = both.split(":")[1]
+    small = target.with_suffix(".4bit.qsf")
+    run("-q", target, small, tool=convert)
+    check_streams(f"{small}:{head}")
+    check_program(target, "--draft-model", head)
+
+
+def check_eagle_refused(work):
+    target, m = write(work, "llama"), make_tiny.models()["llama"]
+    ids = np.arange(300, dtype=np.int64)
+    def refused(text, code=3, target=target, **more):
+        head = eagle_models.write(work, "odd", target, m, **more)
+        err = run(target, "-p", "x", "-n", "1", "--draft-model", head, tool=program, code=code)
+        assert text in err and "eagle-odd.gguf: " in err, err
+    refused("entry 7 is 300, but the vocabulary", wrong={"d2t": np.where(ids == 7, 300, ids)}, n_draft=300)
+    refused("entry 0 is -1, but", wrong={"d2t": ids - 1}, n_draft=300)
+    refused("a 64-bit number for each of the 300 rows", wrong={"d2t": ids[:5]}, n_draft=300)
+    refused("has type F64", wrong={"d2t": ids.astype(np.float64)}, n_draft=300)
+    refused('without "output.weight"', wrong={"output.weight": None})
+    refused('"fc.weight" is 64 x 128, expected 64 x 192', wrong={"fc.weight": np.zeros((64, 128), F)})
+    refused('"blk.0.attn_norm_2.weight" (1 x 64) is missing', wrong={"blk.0.attn_norm_2.weight": None})
+    refused('"fc.weight" (64 x 192) is missing', wrong={"fc.weight": None})
+    refused("attn_k.weight", wrong={"blk.0.attn_k.weight": np.zeros((32, 64), F)})
+    refused("names 3 layers of its model", keys={"target_layers": [0, 1]})
+    refused("names 3 layers of its model", keys={"target_layers": None})
+    refused("entry 1 of key", keys={"target_layers": [0, -1, 2]})
+    refused('"eagle3.target_hidden_size" is missing', keys={"target_hidden_size": None})
+    refused('"eagle3.target_hidden_size" is 0', keys={"target_hidden_size": 0})
+    refused("an EAGLE 3 head of 2 layers", keys={"block_count": 2})
+    refused("goes into layer 3", 2, taps=[0, 1, 3])
+    refused("its 100 tokens are not the 300", 2, wrong={"output.weight": np.zeros((100, 64), F)})
+    refused("its embedding has 90 tokens", 2, wrong={"token_embd.weight": np.zeros((90, 64), F)}, own=True)
+    refused("takes rows of 72 columns", 2, keys={"target_hidden_size": 72},
+            wrong={"fc.weight": np.zeros((64, 216), F)})
+    refused("96 columns, so the 64", 2, n_embd=96)
+    refused("token 256 differs", 2, target=write(work, "llama-f16-tied-spm"))
+    head = eagle_models.write(work, "alone", target, m)
+    for tool, args in (program, ("-p", "x")), (convert, ("-q", head, work / "of.qsf")):
+        err = run(*([head] if tool == program else []), *args, tool=tool, code=2 if tool == program else 3)
+        assert "an EAGLE 3 head, which drafts for another model" in err, err
+
+
 def check_library(path, other):
     text = run(path, "errors", other)
     want = "was not opened with its layer", "only layers", "open the same file twice"
@@ -271,6 +343,9 @@ with tempfile.TemporaryDirectory() as work:
         check_streams(work / f"{name}-near.gguf")
     check_qsf_refused(work)
     check_draft_model(work)
+    check_eagle(work)
+    check_eagle_right(work)
+    check_eagle_refused(work)
     check_library(work / "glm4moe.gguf", work / "qwen35-nextn.gguf")
     check_program(work / "glm4moe-near.gguf")
     check_errors(work)
