@@ -370,7 +370,6 @@ int main(int argc, char **argv)
         k = below;
         k.isa = "amx-by-model";
         amx_by_model(&k);
-        run_set(&scalar, &below, &k);
         run_amx_bits(&below, &k);
         RUN(amx_with_a_wrong_product_is_not_used);
     }
