@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-#include <stdarg.h>
-
 /* ---- the little of a C library that products need ---- */
 void *memcpy(void *to, const void *from, size_t n)
 {
@@ -22,6 +20,7 @@ int memcmp(const void *a, const void *b, size_t n)
     for (size_t i = 0; i < n; i++) if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
     return 0;
 }
+int bcmp(const void *a, const void *b, size_t n) { return memcmp(a, b, n); }    /* Clang's */
 int strcmp(const char *a, const char *b)
 {
     while (*a && *a == *b) a++, b++;
