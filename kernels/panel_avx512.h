@@ -29,6 +29,7 @@ typedef void qsf_panel_unpack(qsf_panel *p, const uint8_t *w, size_t blocks, uin
  * memory. */
 typedef struct qsf_panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } qsf_panel_next;
 
+#if defined(__x86_64__)
 /* What falls to T rows from r on, of n. */
 QSF_TEMPLATE void qsf_panel_ask(const qsf_panel_next *next, size_t r, size_t T, size_t n)
 {
@@ -37,6 +38,7 @@ QSF_TEMPLATE void qsf_panel_ask(const qsf_panel_next *next, size_t r, size_t T, 
         for (size_t at = r * each; at < (r + T) * each && at < next->bytes; at += 64)
             __builtin_prefetch(next->w + i * next->row_bytes + at, 0, 3);
 }
+#endif
 
 /* The n rows of activations from `row` on against a panel of `cols` columns, which begin at column
  * `at`: as qsf_panel_matmul_avx512, with the same bits.  May use up the panel. */
