@@ -80,6 +80,7 @@ QSF_TEMPLATE void amx_rows(int sub, bool has_zero, float *y, size_t ldy, const q
 {
     _Alignas(64) amx_sums sums[2];      /* of these columns, and of the next, multiplied meanwhile */
     const qsf_act a = qsf_act_part(x, row, AMX_ROWS, at);
+    const size_t each = a.cols / 64;
     __m512 acc[AMX_ROWS];
     QSF_UNROLL
     for (size_t t = 0; t < AMX_ROWS; t++) acc[t] = at ? _mm512_loadu_ps(y + t * ldy) : _mm512_setzero_ps();
@@ -88,9 +89,9 @@ QSF_TEMPLATE void amx_rows(int sub, bool has_zero, float *y, size_t ldy, const q
         amx_sums *sum = &sums[c / 64 % 2], *next = &sums[(c / 64 + 1) % 2];
         if (c + 64 < cols) amx_multiply(*next, sub, a.q + c + 64, a.cols, p->code[c / 4 + 16]);
         const float (*scale)[16] = &p->scale[c / (size_t)sub], (*zero)[16] = &p->zero[c / (size_t)sub];
+        const float *d = a.d + c / 64, *s = a.s + c / 32;
         QSF_UNROLL
-        for (size_t t = 0; t < AMX_ROWS; t++) {
-            const float *s = a.s + (t * a.cols + c) / 32;
+        for (size_t t = 0; t < AMX_ROWS; t++, d += each, s += 2 * each) {
             __m512 part = _mm512_setzero_ps();
             QSF_UNROLL
             for (int i = 0; i < 64 / sub; i++) {
@@ -101,7 +102,7 @@ QSF_TEMPLATE void amx_rows(int sub, bool has_zero, float *y, size_t ldy, const q
                     part = _mm512_fmadd_ps(_mm512_load_ps(zero[i]),
                                            _mm512_set1_ps(sub == 64 ? s[0] + s[1] : s[i]), part);
             }
-            acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(a.d[(t * a.cols + c) / 64]), part, acc[t]);
+            acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(*d), part, acc[t]);
         }
     }
     QSF_UNROLL
