@@ -7,8 +7,8 @@
 void bench_all_sets(bench_words *out)
 {
     static const char *const names[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi",
-                                         "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed",
-                                         "wasm-dot" };
+                                         "avx512bf16", "amx", "neon", "dotprod", "i8mm", "wasm",
+                                         "wasm-relaxed", "wasm-dot" };
     const qsf_platform *p = qsf_platform_native();
     qsf_kernels k;
     out->n = 0;

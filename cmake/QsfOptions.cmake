@@ -50,6 +50,17 @@ if(QSF_LTO)
     set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
 endif()
 
+# AMX: the compiler's header needs an assembler that knows it.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    include(CheckCSourceCompiles)
+    check_c_source_compiles("#include <immintrin.h>
+        __attribute__((target(\"amx-tile,amx-int8\"))) int main(void)
+        { _tile_zero(0); _tile_dpbssd(0, 1, 2); _tile_release(); return 0; }" QSF_HAS_AMX)
+    if(NOT QSF_HAS_AMX)
+        add_compile_definitions(QSF_NO_AMX)
+    endif()
+endif()
+
 # Flags and include folders of our own code.
 function(qsf_settings target)
     target_include_directories(${target} PRIVATE

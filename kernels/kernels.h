@@ -304,6 +304,7 @@ void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
 void qsf_kernels_avx512vbmi(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
+void qsf_kernels_amx(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);
 /* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it

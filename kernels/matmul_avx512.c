@@ -220,7 +220,8 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, block);
     if (x->n >= QSF_PANEL_ROWS) {
-        const qsf_panel_form f = { unpack, small ? 32 : 64, offset_avx512(form), qsf_form_has_zero(form) };
+        const qsf_panel_form f = { unpack, small ? 32 : 64, offset_avx512(form), qsf_form_has_zero(form),
+                                   NULL };
         qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, block);
         return;
     }
@@ -256,7 +257,8 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
         else if (QSF_SMALL(F, block))                                                                       \
             matmul_any_avx512(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);    \
         else matmul_any_avx512(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);  \
-    }
+    }                                                                                                       \
+    QSF_PANEL_USE(F, matmul_##F##_avx512, unpack_##F##_avx512)
 QSF_EACH_FORM(FORM_AVX512)
 QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
@@ -306,6 +308,7 @@ static void matmul_TQ1_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_
     if (x->n == 1) matvec_TQ1_avx512(y, w, x, tiles, blocks, block);
     else matmul_any_avx512(QSF_F_TQ1, false, y, ldy, w, x, tiles, blocks, block, unpack_TQ1_avx512);
 }
+QSF_PANEL_USE(TQ1, matmul_TQ1_avx512, unpack_TQ1_avx512)
 
 void qsf_matmul_T2_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                           size_t blocks, uint32_t block)

@@ -49,21 +49,6 @@ static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf
     }
 }
 
-/* The weights to be unpacked next, of some tile rows: at the end those after this call's, which
- * the thread's next call needs.  They are prefetched little by little while the rows of a band
- * are multiplied with the panel: unpacking would otherwise spend most of its time waiting for
- * memory. */
-typedef struct panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } panel_next;
-
-/* What falls to T rows from r on, of n. */
-QSF_TEMPLATE void panel_ask(const panel_next *next, size_t r, size_t T, size_t n)
-{
-    const size_t each = (size_t)qsf_round_up(qsf_ceil_div(next->bytes, n), 64);
-    for (size_t i = 0; i < next->rows; i++)
-        for (size_t at = r * each; at < (r + T) * each && at < next->bytes; at += 64)
-            _mm_prefetch((const char *)next->w + i * next->row_bytes + at, _MM_HINT_T0);
-}
-
 /* Two sums for each of T rows: `cols` columns from column c on, and the same number after them. */
 QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8],
                              size_t c, int cols)
@@ -159,7 +144,7 @@ static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 2, 1 };
 /* All rows of a band against a panel. */
 static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p,
                        const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols,
-                       const panel_next *next)
+                       const qsf_panel_next *next)
 {
 #define PANEL_ALL(SUB, ZERO) \
     { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_2, \
@@ -172,7 +157,7 @@ static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_
     panel_rows_fn *const *rows = all[f->sub / 32][f->zero];
     for (size_t r = 0, i = 0; r < n; r += panel_counts[i]) {
         while (n - r < panel_counts[i]) i++;
-        panel_ask(next, r, panel_counts[i], n);
+        qsf_panel_ask(next, r, panel_counts[i], n);
         rows[i](y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
     }
 }
@@ -230,11 +215,11 @@ QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel
 
 static void panel_pair_band(float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
                             const qsf_act *x, size_t row, size_t n, size_t at, size_t cols,
-                            const panel_next *next)
+                            const qsf_panel_next *next)
 {
     size_t r = 0;
     for (; n - r >= 6; r += 6) {
-        panel_ask(next, r, 6, n);
+        qsf_panel_ask(next, r, 6, n);
         panel_pair_avx512(6, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
     }
     for (; n - r >= 2; r += 2)
@@ -247,7 +232,7 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
 {
     qsf_panel panel[2];
     panel_side side;
-    const bool pairs = f->sub == 64 && !f->zero && tiles > 1;
+    const bool pairs = f->sub == 64 && !f->zero && !f->band && tiles > 1;
     const size_t most = pairs ? PAIR_COLS : (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub),
         tile_bytes = row_bytes / blocks;
     const size_t cols = (size_t)qsf_round_up(blocks * block, 64);
@@ -255,18 +240,19 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
         const size_t n = QSF_MIN(x->n - from, (size_t)PANEL_BAND);
         for (size_t at = 0; at < cols; at += most) {
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
-            panel_side_read(&side, f, x, from, n, at, here);
+            if (!f->band) panel_side_read(&side, f, x, from, n, at, here);
             panel[0].first = panel[1].first = at == 0;
             for (size_t t = 0, two; t < tiles; t += 1 + two) {
                 const uint8_t *tile = w + t * row_bytes + at / block * tile_bytes;
                 two = pairs && t + 1 < tiles;
-                panel_next next = { tile + (1 + two) * row_bytes, b * tile_bytes, row_bytes, 1 + two };
+                qsf_panel_next next = { tile + (1 + two) * row_bytes, b * tile_bytes, row_bytes, 1 + two };
                 if (t + 1 + two >= tiles && at + here < cols) next.w = w + (at + here) / block * tile_bytes;
                 f->unpack(&panel[0], tile, b, block);
                 if (two) {
                     f->unpack(&panel[1], tile + row_bytes, b, block);
                     panel_pair_band(y + 16 * t, ldy, panel, &side, x, from, n, at, here, &next);
-                } else panel_band(f, y + 16 * t, ldy, &panel[0], &side, x, from, n, at, here, &next);
+                } else if (f->band) f->band(f, y + 16 * t, ldy, &panel[0], x, from, n, at, here, &next);
+                else panel_band(f, y + 16 * t, ldy, &panel[0], &side, x, from, n, at, here, &next);
             }
         }
     }

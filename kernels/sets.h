@@ -37,6 +37,17 @@ void qsf_scan_avx512(qsf_kernels *k);
 void qsf_sample_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
+/* AMX, where a program can be allowed to use it: the compiler and its assembler must know it, too
+ * (CMake defines QSF_NO_AMX if the latter does not). */
+#if defined(__x86_64__) && defined(__linux__) && !defined(QSF_NO_AMX) && defined(__has_include)
+#  if __has_include(<amxint8intrin.h>) || __has_include(<amxintrin.h>)   /* GCC's, Clang's */
+#    define QSF_AMX 1
+#  endif
+#endif
+void qsf_matmul_amx(qsf_kernels *k);
+/* Whether it multiplies as the sets below, which k has, do. */
+bool qsf_amx_agrees(const qsf_kernels *below);
+
 /* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms
  * (bits) as the scalar set does. */
 bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);

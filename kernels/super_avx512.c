@@ -194,7 +194,8 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
     const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_block(form));
     /* if scales change every 16 columns, a panel pays off sooner */
     if (x->n >= (qsf_form_sub(form) == 16 ? 16 : QSF_PANEL_ROWS)) {
-        const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
+        const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form),
+                                   NULL };
         qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_block(form));
         return;
     }
@@ -234,6 +235,9 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
 QSF_EACH_SUPER_FORM(FORM_AVX512)
 FORM_AVX512(NV4)
 #undef FORM_AVX512
+QSF_PANEL_USE(Q4K, matmul_Q4K_avx512, unpack_Q4K_avx512)
+QSF_PANEL_USE(Q5K, matmul_Q5K_avx512, unpack_Q5K_avx512)
+QSF_PANEL_USE(IQ4XS, matmul_IQ4XS_avx512, unpack_IQ4XS_avx512)
 
 void qsf_super_avx512(qsf_kernels *k)
 {

@@ -124,7 +124,7 @@ QSF_TEMPLATE void NAMED(matmul)(int k, float *y, size_t ldy, const uint8_t *w, c
 {
     const size_t row_bytes = blocks * (16 + 128 * (size_t)k);
     if (x->n >= QSF_PANEL_ROWS) {
-        const qsf_panel_form f = { unpack, 64, QSF_TRELLIS_OFFSET, false };
+        const qsf_panel_form f = { unpack, 64, QSF_TRELLIS_OFFSET, false, NULL };
         qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, QSF_TRELLIS_BLOCK);
         return;
     }

@@ -111,6 +111,11 @@ QSF_TEMPLATE __m512i trellis_step_avx512vbmi(const trellis_state_avx512vbmi *s, 
 #define SET avx512vbmi
 #include "trellis_avx512.h"
 
+#define TRELLIS_AVX512VBMI(K) \
+    QSF_PANEL_USE(TR##K, trellis_matmul_TR##K##_avx512vbmi, trellis_unpack_TR##K##_avx512vbmi)
+QSF_EACH_TRELLIS(TRELLIS_AVX512VBMI)
+#undef TRELLIS_AVX512VBMI
+
 /* Ice Lake, Zen 4 and later; over the AVX-512 set. */
 void qsf_kernels_avx512vbmi(qsf_kernels *k)
 {

@@ -20,6 +20,7 @@ enum {
     QSF_CPU_AVX512_BF16 = 1 << 4,
     QSF_CPU_PCLMUL  = 1 << 5,    /* PCLMULQDQ and SSE4.1 */
     QSF_CPU_AVX512_VBMI = 1 << 6,        /* VBMI, VBMI2 and GFNI (Ice Lake, Zen 4) */
+    QSF_CPU_AMX     = 1 << 7,    /* tiles of int8 (Sapphire Rapids), which the system lets this process use */
     QSF_CPU_NEON    = 1 << 8,
     QSF_CPU_DOTPROD = 1 << 9,
     QSF_CPU_I8MM    = 1 << 10,

@@ -67,8 +67,8 @@ static const option_row context_rows[] = {
         "docs/kv-cache.md shows what fewer bits cost"),
     FLAG("f32", f32, 0, "compute with 32-bit floats throughout; slow, for comparison"),
     TEXT("isa", isa,
-        "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon, dotprod, "
-        "i8mm; else the best available"),
+        "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, amx, neon, "
+        "dotprod, i8mm; else the best available"),
     NUMBER("quality", quality, 0, 1, 1, "",
         "below 1: skip the layers that the file marks as less important"),
     CHOICE("head-topk", head, QSF_HEAD_CLUSTERS, QSF_HEAD_EXACT, "exact|screen|clusters",

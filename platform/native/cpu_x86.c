@@ -4,9 +4,13 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#  include <sys/syscall.h>
+#  include <unistd.h>
+#endif
 
 /* Bits of XCR0: the register sets that are saved when threads change. */
-enum { CPU_XMM_YMM = 0x06, CPU_ZMM = 0xe0 };
+enum { CPU_XMM_YMM = 0x06, CPU_ZMM = 0xe0, CPU_TILES = 0x60000 };
 
 static uint32_t cpu_saved_registers(uint32_t ecx1)
 {
@@ -18,14 +22,27 @@ static uint32_t cpu_saved_registers(uint32_t ecx1)
 
 static bool cpu_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 
+/* Tile registers are 8 KB, so Linux gives them only to a process that asks (for all its threads).
+ * Some hosts announce them and refuse.  Windows has another call, which is not tested. */
+static bool cpu_tiles_allowed(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_COMPONENT = 0x1023, TILE_DATA = 18 };         /* ARCH_REQ_XCOMP_PERM */
+    return !syscall(SYS_arch_prctl, REQUEST_COMPONENT, TILE_DATA);
+#else
+    return false;
+#endif
+}
+
 uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
-    uint32_t a, b, c, d, ecx1, ebx7 = 0, ecx7 = 0, eax71 = 0, has = 0;
+    uint32_t a, b, c, d, ecx1, ebx7 = 0, ecx7 = 0, edx7 = 0, eax71 = 0, has = 0;
     if (!__get_cpuid(1, &a, &b, &ecx1, &d)) return 0;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
         ebx7 = b;
         ecx7 = c;
+        edx7 = d;
         if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) eax71 = a;
     }
     /* SSSE3, SSE4.1, SSE4.2, POPCNT */
@@ -46,6 +63,9 @@ uint32_t qsf_native_cpu_features(void *user)
     has |= QSF_CPU_AVX512;                                                   /* with VNNI, bit 11 */
     if (cpu_all(ecx7, 1u << 1 | 1u << 6 | 1u << 8)) has |= QSF_CPU_AVX512_VBMI;      /* VBMI2, GFNI */
     if (eax71 & 1u << 5) has |= QSF_CPU_AVX512_BF16;
+    /* AMX-TILE, AMX-INT8 */
+    if (cpu_all(saved, CPU_TILES) && cpu_all(edx7, 1u << 24 | 1u << 25) && cpu_tiles_allowed())
+        has |= QSF_CPU_AMX;
     return has;
 }
 #endif

@@ -158,7 +158,7 @@ def measure_limits(a):
     if not kernels: raise Missing("qsf-bench", f"it has no kernels of 4 or 2 bits for {best}")
     return {"kernels": kernels,
             "sets": medians(bench(a, qwen, "-p", 0, "--isa", f"avx2,{best}"), "isa", "test")
-            if best.startswith("avx512") else {},
+            if best.startswith(("avx512", "amx")) else {},
             "best": best, "context": medians(bench(a, qwen, "-p", 0, "-n", 64, "-d", "128,4096"), "test"),
             "load": medians(bench(a, qwen, "-p", 0, "-n", 0, "--load"), "test")}
 

@@ -17,11 +17,15 @@
 #include "iq.h"
 #include "look_ups.h"
 #include "timing.h"
+#include "amx.h"
 #include "avxvnni.h"
 #include "tensor/types.h"
 
 #if defined(__x86_64__)
 #  include <cpuid.h>
+#  if defined(QSF_AMX)
+#    include <sys/syscall.h>
+#  endif
 #elif defined(__aarch64__) && defined(__linux__)
 #  include <sys/auxv.h>
 #endif
@@ -49,6 +53,11 @@ static uint32_t host_cpu(void)
         if (a & 1 << 4) cpu |= QSF_CPU_AVXVNNI;
         if ((cpu & QSF_CPU_AVX512) && (a & 1 << 5)) cpu |= QSF_CPU_AVX512_BF16;
     }
+#  if defined(QSF_AMX)      /* AMX-TILE, AMX-INT8; then Linux is asked for the registers, by its numbers */
+    if ((cpu & QSF_CPU_AVX512_VBMI) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3
+        && !syscall(SYS_arch_prctl, 0x1023, 18))
+        cpu |= QSF_CPU_AMX;
+#  endif
 #elif defined(__aarch64__)
     cpu |= QSF_CPU_NEON;
 #  if defined(__linux__)
@@ -157,6 +166,14 @@ static void run_set(const qsf_kernels *scalar, const qsf_kernels *below, const q
         test_run(name, run_entry);
     }
 }
+
+#if defined(QSF_AMX)
+static void run_amx_bits(const qsf_kernels *below, const qsf_kernels *set)
+{
+    amx_bits.below = below, amx_bits.set = set, amx_bits.seed = test_seed;
+    RUN(amx_has_the_bits_of_the_set_below);
+}
+#endif
 
 TEST(every_form_of_broken_kernel_is_caught)
 {
@@ -312,8 +329,8 @@ int main(int argc, char **argv)
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
     static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi",
-                                        "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed",
-                                        "wasm-dot" };
+                                        "avx512bf16", "amx", "neon", "dotprod", "i8mm", "wasm",
+                                        "wasm-relaxed", "wasm-dot" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;
@@ -334,6 +351,9 @@ int main(int argc, char **argv)
         else if (!set_wanted(sets[i])) {}
         else if (i == 0) run_set(&scalar, &k, &k);
         else run_set(&scalar, &below, &k);
+#if defined(QSF_AMX)
+        if (!timing && !strcmp(k.isa, "amx")) run_amx_bits(&below, &k);
+#endif
         below = k;
     }
 #if defined(__x86_64__)
@@ -343,6 +363,15 @@ int main(int argc, char **argv)
         avxvnni_by_evex(&k);
         if (timing) time_set(&k, test_filter);
         else run_set(&scalar, &below, &k);
+    }
+#endif
+#if defined(QSF_AMX)
+    if (!timing && !qsf_kernels_init(&below, host_cpu(), "avx512vbmi", NULL)) {
+        k = below;
+        k.isa = "amx-by-model";
+        amx_by_model(&k);
+        run_amx_bits(&below, &k);
+        RUN(amx_with_a_wrong_product_is_not_used);
     }
 #endif
     return timing ? 0 : test_end();

@@ -66,8 +66,8 @@ static uint32_t lut_cpu;
 TEST(look_ups_have_the_bits_of_products)
 {
     static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi",
-                                        "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed",
-                                        "wasm-dot" };
+                                        "avx512bf16", "amx", "neon", "dotprod", "i8mm", "wasm",
+                                        "wasm-relaxed", "wasm-dot" };
     int n_sets = 0;
     for (size_t i = 0; i < QSF_ARRAY_LEN(sets); i++) {
         qsf_kernels k;

@@ -538,7 +538,8 @@ TEST(processor_bundles_include_the_smaller_ones)
     const uint32_t has = os->cpu_features(os->user);
     printf("      cpu features 0x%x, %u processors\n", (unsigned)has, (unsigned)os->cpu_count(os->user));
     CHECK(os->cpu_count(os->user) >= 1);
-    if (has & QSF_CPU_AVX512_BF16) CHECK(has & QSF_CPU_AVX512);
+    if (has & (QSF_CPU_AVX512_BF16 | QSF_CPU_AMX)) CHECK(has & QSF_CPU_AVX512);
+    CHECK_EQ(os->cpu_features(os->user), has);      /* also asked a second time, for AMX */
     if (has & (QSF_CPU_AVX512 | QSF_CPU_AVXVNNI)) CHECK(has & QSF_CPU_AVX2);
     if (has & QSF_CPU_AVX2) CHECK(has & QSF_CPU_SSE42);
     if (has & (QSF_CPU_DOTPROD | QSF_CPU_I8MM)) CHECK(has & QSF_CPU_NEON);

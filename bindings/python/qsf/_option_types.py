@@ -23,7 +23,7 @@ class ContextOptions(TypedDict, total=False):
     kv_type: Optional[Literal["f16", "q8", "f32", "q4", "q2", "q8v4", "q4v2"]]
     # compute with 32-bit floats throughout; slow, for comparison; default false
     f32: Optional[bool]
-    # instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon,
+    # instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, amx, neon,
     # dotprod, i8mm; else the best available
     isa: Optional[str]
     # below 1: skip the layers that the file marks as less important; default 1
