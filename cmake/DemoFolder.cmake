@@ -8,7 +8,7 @@ file(REMOVE_RECURSE ${old} "${OUT}/js")
 file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js" "${PAGE}/*.svg"
     "${PAGE}/*.webmanifest")
 file(GLOB package RELATIVE "${PACKAGE}" "${PACKAGE}/*.js" "${PACKAGE}/*.wasm")
-list(FILTER package EXCLUDE REGEX "^(node|node_host|cli|worker-node)\\.js$")      # what only Node.js runs
+list(FILTER package EXCLUDE REGEX "^(node|node_host|hurry|cli|worker-node)\\.js$")    # what only Node.js runs
 list(FILTER package EXCLUDE REGEX "^(openai.*|ai|apis|langchain|prompt-api)\\.js$")    # for other packages
 list(REMOVE_ITEM page client.js served.js retire.js)                   # qsf-serve's engine
 foreach(name IN LISTS page)

@@ -34,8 +34,8 @@ export class Batches {
   #count = 0;
   #breathed = 0;
 
-  /** of: {memory, transport, variant, warn, model, context, swap}. parallel: most answers in a
-   * batch. */
+  /** of: {memory, transport, variant, warn, model, context, swap, hurry}. parallel: most answers
+   * in a batch. */
   constructor(of, parallel) {
     this.#of = of;
     this.#parallel = parallel;
@@ -187,15 +187,25 @@ export class Batches {
       if (result !== PENDING || this.gpu || performance.now() - this.#breathed >= YIELD_MS) return result;
     }
   }
-  /* The same, and batches after it: the native engine takes the pieces. */
+  /* The same, and batches after it: the native engine takes the pieces. During the call readers get
+   * what there is, until something else has to be done. */
   #several(at, list, most) {
-    const {memory: {x}, context} = this.#of, result = x.pieces(context, at, list.length, most);
-    const taken = x.taken();
-    for (let i = 0; i < taken.length;) {
-      const [which, token, end, events] = taken.slice(i, i += 4);
-      list[which].add(token, end, taken.slice(i, i += 4 * events));
-    }
+    const {memory, context, hurry} = this.#of;
+    memory.meanwhile = () => {
+      this.#taken(list);
+      return list.every(conversation => conversation.give()) && list.length === this.active
+        && !this.#jobs.length && hurry?.waits === false;
+    };
+    const result = memory.x.pieces(context, at, list.length, most);
+    this.#taken(list);
     return result;
+  }
+  #taken(list) {
+    const taken = this.#of.memory.x.taken();
+    for (let i = 0, end; i < taken.length; i = end) {
+      end = i + 4 + 4 * taken[i + 3];
+      list[taken[i]].add(taken[i + 1], taken[i + 2], taken.slice(i + 4, end));
+    }
   }
   /* One batch. If all its answers have left, so has the engine's. */
   async #step() {

@@ -30,6 +30,8 @@ export class Conversation {
   #pieces = [];                 // of the answer, not read yet
   #failed;                      // {error}: why the answer failed
   #reported;                    // how many calls were reported; what else pieces have
+  #give;                        // of the answer under way, once its first piece was there
+  #given = false;               // it has been called
   #saved;                       // its bytes in the swap; undefined: none
   /** Handles: its own, and that of the answer under way. */
   handle = 0; answer = 0;
@@ -187,24 +189,31 @@ export class Conversation {
     if (loosened) this.#of.warn(`the tools' schemas are enforced only in part: ${loosened}`);
   }
 
-  /* Takes part in batches until a piece is there; while the prompt is computed, progress() is
-   * called. room: how many pieces there may be. */
-  async #step(progress, room) {
+  /* Takes part in batches until a piece is there, or has been given; while the prompt is computed,
+   * told() is called. room: how many pieces there may be. */
+  async #step(told, room) {
     const number = name => this.#memory.number(this.handle, name);
     const total = number('prompt'), layers = this.#layers;
-    let done = number('done'), told = -Infinity;
+    let done = number('done'), last = -Infinity;
     const tell = layer => {
-      told = performance.now();
-      progress({done, total, layer, layers});
+      last = performance.now();
+      told({done, total, layer, layers});
     };
-    while (!this.#pieces.length && !this.#failed) {
+    this.#given = false;
+    while (!this.#pieces.length && !this.#given && !this.#failed) {
       const isPrompt = done < total;
       await this.#batches.step(this, isPrompt ? () => {
-        if (performance.now() - told >= TELL_MS) tell(number('layer'));
+        if (performance.now() - last >= TELL_MS) tell(number('layer'));
       } : undefined, isPrompt || this.#reported.logprobs ? 0 : room).catch(error => this.#fail(error));
       done = number('done');
       if (isPrompt && !this.#failed) tell(done === total ? layers : 0);       // the next batch begins
     }
+  }
+  /** During a batch: gives the reader the pieces that there are; whether it has room for more. */
+  give() {
+    if (this.#failed || !this.#give) return false;
+    this.#given = true;
+    return this.#give(this.#pieces.splice(0));
   }
   /* Of an answer that has already failed, nothing changes. */
   #fail(error) { this.#failed ??= {error}; }
@@ -251,11 +260,11 @@ export class Conversation {
   #parts(whole, events) {
     const parts = {text: ''}, order = [];
     for (let i = 0; i < events.length; i += 4) {
-      const [type, text, index, id] = events.slice(i, i + 4), part = {type: PARTS[type]};
+      const type = events[i], text = events[i + 1], part = {type: PARTS[type]};
       if (type === EVENT.TEXT || type === EVENT.REASONING)
         parts[part.type] = (parts[part.type] ?? '') + (part.text = text);
-      else part.index = index;
-      if (type === EVENT.CALL) Object.assign(part, {id, name: text});
+      else part.index = events[i + 2];
+      if (type === EVENT.CALL) Object.assign(part, {id: events[i + 3], name: text});
       if (type === EVENT.ARGUMENTS) part.text = text;
       if (type === EVENT.CALL_END) {
         parts.calls ??= [];
@@ -308,14 +317,20 @@ export class Conversation {
   /**
    * Yields lists of pieces {id, text, reasoning, calls}, with options.logprobs also logprobs, until
    * a token or a stop string ends the answer; returns why, and with options.apart, which splits
-   * answers, the answer as a message. room(): how many pieces the next list may have.
+   * answers, the answer as a message. reader: told(progress) of the prompt, give(pieces) of lists
+   * that come while the next one is awaited, and room(), how many more pieces it takes.
    */
-  async * generate(asked, options, signal, progress, room) {
+  async * generate(asked, options, signal, reader) {
     const {logprobs, apart, listed} = options, calls = [], batches = this.#batches;
     const began = performance.now(), number = name => this.#memory.number(this.handle, name);
     let all = '', read;
+    const noted = list => list.map(({piece}) => {
+      if (piece.calls) calls.push(...piece.calls);
+      all += piece.text;
+      return piece;
+    });
     this.#pieces = [];
-    this.#failed = undefined;
+    this.#give = this.#failed = undefined;
     this.#reported = {calls: 0, logprobs, listed};
     batches.active++;
     void signal.promise.then(() => batches.leave(this, signal.error));
@@ -333,20 +348,21 @@ export class Conversation {
         this.#memory.check(status, this.answer);
       });
       for (;;) {
-        await this.#step(progress, read === undefined ? 1 : room());
-        if (!this.#pieces.length) throw this.#failed.error;
-        const now = performance.now(), list = this.#pieces.splice(0), [{piece: first}] = list;
+        await this.#step(reader.told, read === undefined ? 1 : reader.room());
+        if (!this.#pieces.length && this.#failed) throw this.#failed.error;
+        const now = performance.now(), list = this.#pieces.splice(0);
         if (read === undefined) {
           read = now;
-          first.began = {promptTokens: number('prompt'), cachedTokens: number('kept'), ms: read - began};
+          list[0].piece.began = {promptTokens: number('prompt'), cachedTokens: number('kept'),
+            ms: read - began};
+          this.#give = some => {
+            reader.give(noted(some));
+            return reader.room() > 0;
+          };
         }
-        for (const {piece} of list) {
-          if (piece.calls) calls.push(...piece.calls);
-          all += piece.text;
-        }
-        const {piece: last, end} = list.at(-1);
-        if (end) last.answerMs = now - read;
-        yield list.map(({piece}) => piece);
+        const last = list.at(-1), end = last?.end;
+        if (end) last.piece.answerMs = now - read;
+        yield noted(list);
         if (end) return apart ? {end, ...this.#whole(all, calls)}
           : {end, text: all};
         await batches.pause();
@@ -355,6 +371,7 @@ export class Conversation {
     } finally {
       this.#x.qsf_flat_free(this.answer);      // the reader may have left at any point
       this.answer = 0;
+      this.#give = undefined;
       batches.ended();
     }
   }

@@ -49,7 +49,8 @@ export class Engine {
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
    * `compile(variant)` promises a module, `startThread(init)` a running worker with terminate();
-   * spareThreads(n), which a host may lack, makes it keep n workers ready.
+   * spareThreads(n), which a host may lack, makes it keep n workers ready; so may it hurry, a
+   * Hurry that says whether messages wait for this thread.
    * The source stays the caller's. */
   static async create({source, relaxed, shared, ...host}) {
     const variants = [];
@@ -94,7 +95,7 @@ export class Engine {
 
   #startNative() {
     const memory = this.#memory = this.#host.native.memory(this.#source);
-    memory.begin(this.#transport.imports(memory));
+    memory.begin(this.#transport.imports(memory), this.#host.hurry?.counts);
   }
   async #start(module, threads, maximum, startThread) {
     const shared = threads > 1, isWide = this.variant === WIDE;
@@ -142,8 +143,9 @@ export class Engine {
     }
     this.#transport.opened();
     this.#context = this.#memory.x.qsf_flat_context_new(this.#model);
+    const {warn, hurry} = this.#host;
     this.#of = {memory: this.#memory, transport: this.#transport, variant: this.variant,
-      warn: this.#host.warn, model: this.#model, context: this.#context};
+      warn, hurry, model: this.#model, context: this.#context};
     this.last = this.aside = this.converse();
   }
   /** Before context(options): takes a module with 64-bit addresses if the memory needs them. */

@@ -152,11 +152,16 @@ class Inbox {
     this.#wake?.();
   }
   check() { if (this.#failure) throw this.#failure.error; }
+  /** The next message, if it is here. */
+  here() {
+    this.check();
+    const message = this.#messages.shift();
+    this.#since = this.#messages.length ? performance.now() : undefined;
+    return message;
+  }
   async take() {
     for (;;) {
-      this.check();
-      const [message] = this.#messages.splice(0, 1);
-      this.#since = this.#messages.length ? performance.now() : undefined;
+      const message = this.here();
       if (message) return message;
       await new Promise(resolve => { this.#wake = resolve; });
       this.#wake = undefined;
@@ -282,7 +287,7 @@ export class Model {
       }
       this.#port.send({op: 'generate', turn, ...what, options});
       for (let round = 0, taken = 0, results = []; ;) {
-        const m = await inbox.take();
+        const m = inbox.here() ?? await inbox.take();
         if (m.error) throw unpack(m.error);
         if (m.done !== undefined) {
           if (callbacks.waiting) await inbox.until(callbacks.over());

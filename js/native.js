@@ -11,14 +11,17 @@ const require = createRequire(import.meta.url);
 
 class NativeMemory extends Memory {
   #addon; #isFile;
+  /** Called during pieces(), which may be continued if it returns true. */
+  meanwhile = () => false;
   constructor(addon, isFile) {
     super(undefined, true);
     this.#addon = addon;
     this.#isFile = isFile;
   }
-  /** calls: see transport.js */
-  begin(calls) {
-    const x = this.x = this.#addon.engine(calls);
+  /** calls: see transport.js; watched: of a Hurry, if there is one */
+  begin(calls, watched) {
+    const x = this.x = this.#addon.engine({...calls, pieces: () => Number(this.meanwhile())});
+    if (watched) x.watch(watched);
     x.works = () => true;                       // products are the processor's own
     x.qsf_flat_model_new = () => x.model(this.#isFile);
   }

@@ -9,6 +9,7 @@ import {Worker} from 'node:worker_threads';
 import {installed} from './addons.js';
 import {QsfError, refuse} from './errors.js';
 import {folder} from './folder.js';
+import {Hurry} from './hurry.js';
 import {estimateIn, loadIn} from './model.js';
 import {lateCache, requested} from './requests.js';
 import {addressed} from './paths.js';
@@ -37,7 +38,12 @@ function startWorker({workerUrl, wasmPaths, gpu, ...options}) {
   if (gpu !== undefined && typeof gpu !== 'string') return startHere({wasmPaths, gpu});
   const native = nativePaths({gpu, wasmPaths, ...options});
   const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
-  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu, native}});
+  const hurry = new Hurry(), {counts} = hurry;
+  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths, gpu, native, counts}});
+  const send = (message, transfer) => {
+    hurry.sent(message);
+    worker.postMessage(message, transfer);
+  };
   let ended = false;
   // a model that was forgotten does not keep the process; calls below do while they wait
   worker.unref();
@@ -45,14 +51,14 @@ function startWorker({workerUrl, wasmPaths, gpu, ...options}) {
   // Dawn aborts a process that ends while a GPU works: what was not disposed of ends now
   const last = () => {
     worker.ref();
-    worker.postMessage({op: 'end'});
+    send({op: 'end'});
   };
   if (gpu !== undefined) process.once('beforeExit', last);
   return {
     post(message, transfer) {
       if (message.id && !waiting++) worker.ref();
       if (message.op === 'generate' && !waiting++) worker.ref();
-      worker.postMessage(message, transfer);
+      send(message, transfer);
     },
     onMessage(fn) {
       worker.on('message', m => {

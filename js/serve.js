@@ -90,6 +90,7 @@ export function serve(host) {
       i2sLayout: options.i2sLayout, draftMtp: options.draftMtp, native,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, spareThreads: host.spareThreads,
+      hurry: host.hurry,
       runtime: host.runtime, swap: host.swap, warn});
     making.catch(() => {});     // it is thrown below
     await source.open?.(ported(from), {cache, timeout, memory, asRange, ignoreQuery, header: !!estimate});
@@ -335,13 +336,18 @@ export function serve(host) {
   async function speak({options, ...what}, answer, post) {
     const {stop} = answer;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = answer.conversation.generate(what, options, stop, told, () => answer.wanted);
+    const give = pieces => {
+      if (pieces.length) post({pieces});
+      answer.wanted -= pieces.length;
+    };
+    const reader = {told, give, room: () => answer.wanted};
+    const tokens = answer.conversation.generate(what, options, stop, reader);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
         if (done) return value;
-        post({pieces: value});
-        for (answer.wanted -= value.length; answer.wanted <= 0 && !stop.aborted;)
+        give(value);
+        while (answer.wanted <= 0 && !stop.aborted)
           await Promise.race([new Promise(resolve => { answer.wake = resolve; }), stop.promise]);
         if (stop.aborted) throw stop.error;
       }

@@ -4,6 +4,7 @@ import {createHash} from 'node:crypto';
 import {parentPort, workerData} from 'node:worker_threads';
 import {runThread} from './engine.js';
 import {folder} from './folder.js';
+import {Hurry} from './hurry.js';
 import {nodeHost, openPath} from './node_host.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
@@ -19,6 +20,10 @@ if (workerData?.thread) {
   parentPort.on('message', serveReader({post: (message, transfer) => parentPort.postMessage(message,
     transfer), openPath, backend: folder, sum}));
 } else {
-  parentPort.on('message', serve({...nodeHost(workerData ?? {}),
-    post: message => parentPort.postMessage(message)}));
+  const hurry = new Hurry(workerData?.counts), answer = serve({...nodeHost(workerData ?? {}),
+    hurry, post: message => parentPort.postMessage(message)});
+  parentPort.on('message', message => {
+    hurry.heard(message);
+    return answer(message);
+  });
 }

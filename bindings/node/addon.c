@@ -12,7 +12,8 @@
 /* The engine whose call runs on this thread. */
 static _Thread_local node_engine *running;
 
-static const char *const import_names[NODE_IMPORTS] = { "open", "length", "read", "cancel", "save", "load" };
+static const char *const import_names[NODE_IMPORTS] = { "open", "length", "read", "cancel", "save", "load",
+                                                      "pieces" };
 
 static napi_value refuse(napi_env env, const char *what, const char *why)
 {
@@ -215,7 +216,7 @@ static node_engine *engine_of(napi_env env, napi_callback_info info, size_t n, n
 static napi_value js_taken(napi_env env, napi_callback_info info)
 {
     node_engine *e = engine_of(env, info, 0, NULL);
-    if (e && e->is_busy) return refuse(env, "taken", "the engine is in another call");
+    if (e && e->is_busy && !e->gives) return refuse(env, "taken", "the engine is in another call");
     return e ? node_pieces_taken(e) : NULL;
 }
 
@@ -279,6 +280,27 @@ static napi_value js_get(napi_env env, napi_callback_info info)
     return NULL;
 }
 
+/* watch(two): an Int32Array of shared memory, which cannot be detached. */
+static napi_value js_watch(napi_env env, napi_callback_info info)
+{
+    napi_value given[1], buffer;
+    napi_typedarray_type type;
+    napi_ref kept;              /* for as long as the environment */
+    size_t len;
+    void *two;
+    bool is;
+    node_engine *e = engine_of(env, info, 1, given);
+    if (!e) return NULL;
+    if (e->is_busy) return refuse(env, "watch", "the engine is in another call");
+    if (napi_is_typedarray(env, given[0], &is) || !is
+        || napi_get_typedarray_info(env, given[0], &type, &len, &two, &buffer, NULL)
+        || type != napi_int32_array || len != 2 || napi_is_arraybuffer(env, buffer, &is) || is
+        || napi_create_reference(env, given[0], 1, &kept))
+        return refuse(env, "watch", "it takes an Int32Array of two numbers in shared memory");
+    e->watched = two;
+    return NULL;
+}
+
 static napi_value js_store(napi_env env, napi_callback_info info)
 {
     napi_value given[2];
@@ -301,6 +323,7 @@ static void engine_end(node_engine *e)
     e->handles = NULL;
     free(e->pieces.bytes);
     e->pieces = (node_list){ 0 };
+    e->watched = NULL;
     node_blocks_free(e);
 }
 
@@ -332,7 +355,7 @@ static napi_value js_model(napi_env env, napi_callback_info info)
 
 static const struct { const char *name; napi_callback run; } own_functions[] = {
     { "alloc", js_alloc }, { "free", js_free }, { "put", js_put }, { "get", js_get }, { "store", js_store },
-    { "model", js_model }, { "taken", js_taken }, { "end", js_end },
+    { "watch", js_watch }, { "model", js_model }, { "taken", js_taken }, { "end", js_end },
 };
 enum { OWN_FUNCTIONS = sizeof own_functions / sizeof *own_functions };
 

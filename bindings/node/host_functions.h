@@ -11,7 +11,7 @@
     X(call_function) X(close_handle_scope) X(create_array) X(create_double) X(create_function) \
     X(create_object) X(create_reference) X(create_string_utf8) X(create_uint32) X(get_cb_info) \
     X(get_instance_data) X(get_named_property) X(get_reference_value) X(get_typedarray_info) \
-    X(get_value_bool) X(get_value_double) X(is_typedarray) X(open_handle_scope) \
+    X(get_value_bool) X(get_value_double) X(is_arraybuffer) X(is_typedarray) X(open_handle_scope) \
     X(set_element) X(set_instance_data) X(set_named_property) X(throw_error) X(throw_type_error) X(typeof)
 
 /* Pointers to them; NULL before node_host_functions(). */
@@ -41,6 +41,7 @@ bool node_host_functions(void);
 #define napi_get_typedarray_info node_host_table.get_typedarray_info
 #define napi_get_value_bool node_host_table.get_value_bool
 #define napi_get_value_double node_host_table.get_value_double
+#define napi_is_arraybuffer node_host_table.is_arraybuffer
 #define napi_is_typedarray node_host_table.is_typedarray
 #define napi_open_handle_scope node_host_table.open_handle_scope
 #define napi_set_element node_host_table.set_element

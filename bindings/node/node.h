@@ -29,9 +29,10 @@ typedef struct node_block {
 /* Bytes one after another, written and then read. */
 typedef struct node_list { uint8_t *bytes; size_t len, cap, at; } node_list;
 
-/* What JavaScript does for an engine: js/transport.js has the functions. */
+/* What JavaScript does for an engine: js/transport.js has the functions, js/native.js the last
+ * one. */
 typedef enum node_import {
-    NODE_OPEN, NODE_LENGTH, NODE_READ, NODE_CANCEL, NODE_SAVE, NODE_LOAD, NODE_IMPORTS
+    NODE_OPEN, NODE_LENGTH, NODE_READ, NODE_CANCEL, NODE_SAVE, NODE_LOAD, NODE_PIECES, NODE_IMPORTS
 } node_import;
 
 typedef struct node_engine {
@@ -45,8 +46,11 @@ typedef struct node_engine {
     uint32_t     *handles;      /* [n_handles], which it made and has not freed */
     size_t        n_handles, cap_handles;
     node_list     pieces;       /* that JavaScript has not taken */
+    const _Atomic int32_t *watched;     /* two numbers in shared memory, which differ if JavaScript
+                                           is awaited; NULL: none */
     qsf_platform  platform;     /* whose files JavaScript reads */
     bool          is_busy;      /* a call is under way, which JavaScript must not interrupt */
+    bool          gives;        /* during that call JavaScript may take pieces */
     bool          is_over;      /* no call is answered any more */
     bool          has_files;    /* the system's own, which may be waited for */
 } node_engine;
@@ -98,7 +102,8 @@ int32_t node_adapter_load(node_engine *e, uint32_t adapter, const char *name, do
 
 /* ---- pieces.c ---- */
 /* As qsf_flat_step, of context, answers and n; after a batch the answers' pieces are kept, and more
- * batches follow, `most` in all, until some milliseconds are over or JavaScript is needed. */
+ * batches follow, `most` in all, until JavaScript is needed or awaited.  After some milliseconds
+ * its function pieces() takes those that there are; if it returns 1, batches follow. */
 int32_t node_pieces(node_engine *e, const node_value *v);
 /* Those that were kept, in an array: of each its answer's place in the list, the token, why the
  * answer ended or minus a status, the number of its events, and of each event the type, the text,

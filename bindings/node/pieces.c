@@ -1,12 +1,15 @@
 /* Batches of answers one after another within one call, with their pieces: JavaScript runs, and its
- * caches and those of the weights are exchanged, once for several tokens.
+ * caches and those of the weights are exchanged, once for several tokens; and it runs only for as
+ * long as sending them takes, if nothing else waits for it.
  * SPDX-License-Identifier: MIT */
 #include "node.h"
 #include "base/host.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#define NODE_PIECES_NS 20000000u        /* a piece waits for those after it at most as long */
+#define NODE_PIECES_NS 40000000u        /* a piece waits for those after it at most as long */
+#define NODE_BATCH_NS 20000000u         /* if a batch takes longer, JavaScript runs after each */
 
 /* What the list has of a piece, before its events, and of an event, before its text and its id. */
 typedef struct piece_head { uint32_t which; int32_t token, end; uint32_t n_events; } piece_head;
@@ -67,26 +70,46 @@ static bool add_pieces(node_list *l, uint32_t which, uint32_t handle, bool *stop
     return true;
 }
 
+/* Whether messages wait for JavaScript. */
+static bool pieces_awaited(const node_engine *e)
+{
+    const _Atomic int32_t *two = e->watched;
+    return two && atomic_load(&two[0]) != atomic_load(&two[1]);
+}
+
+/* JavaScript takes what there is; whether batches may follow. */
+static bool pieces_give(node_engine *e)
+{
+    double more = 0;
+    e->gives = true;
+    const bool done = node_js(e, NODE_PIECES, NULL, NULL, 0, &more);
+    e->gives = false;
+    return done && more == 1;
+}
+
 static int32_t one_batch(const node_value *v) { return qsf_flat_step(v[0].u, v[1].p, v[2].n); }
 
 /* A batch after the first one is finished in any case: it is only begun if that takes little
- * time. */
+ * time.  The list of answers is JavaScript's, which may have changed it meanwhile. */
 int32_t node_pieces(node_engine *e, const node_value *v)
 {
     const uint32_t *answers = v[1].p;
     const flat_context *c = qsf_flat_context_at(v[0].u);
-    const uint64_t begin = qsf_now(qsf_platform_native());
-    for (size_t i = 0; i < v[2].n; i++) if (!node_has(e, answers[i])) return QSF_E_ARGUMENT;
+    uint64_t begin = qsf_now(qsf_platform_native());
     for (uint32_t done = 1; ; done++) {
         int32_t st;
         bool stop = false;
+        for (size_t i = 0; i < v[2].n; i++) if (!node_has(e, answers[i])) return QSF_E_ARGUMENT;
         do st = node_steps(e, v, one_batch);
         while (st == QSF_PENDING && done > 1);
         if (st) return st;
         for (size_t i = 0; i < v[2].n; i++)
             if (!add_pieces(&e->pieces, (uint32_t)i, answers[i], &stop)) return QSF_E_MEMORY;
         const uint64_t now = qsf_now(qsf_platform_native()), took = now - c->began_ns;
-        if (stop || done >= v[3].u || now - begin + took > NODE_PIECES_NS) return QSF_OK;
+        if (stop || done >= v[3].u || took > NODE_BATCH_NS || pieces_awaited(e)) return QSF_OK;
+        if (now - begin + took <= NODE_PIECES_NS) continue;
+        if (!pieces_give(e)) return QSF_OK;
+        begin = now;
     }
 }
 

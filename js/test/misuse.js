@@ -34,6 +34,7 @@ function begin(isFile) {
       if (wild && next() < 0.2) x.store(state, 0);
       return 0;
     },
+    pieces: () => odd() ?? Number(x.taken().length > 0),
     cancel: odd, save: odd, load: (at, dst, length) => odd() ?? x.put(dst, new Uint8Array(below(length + 1))),
   });
   it.names = Object.keys(x);
@@ -72,7 +73,7 @@ function argument(it) {
   if (kind < 90) return it.x.alloc && it.put(one(LISTS));
   return one([-1, 0.5, NaN, Infinity, -0, 2 ** 31, 2 ** 32, 2 ** 40, 2 ** 53, 2 ** 60, 1e300, undefined, null,
     true, 'text', {}, [], Symbol('x'), 10n, () => {}, new Uint8Array(8), new Uint8Array(0),
-    new Float64Array(3)]);
+    new Float64Array(3), new Int32Array(2), new Int32Array(new SharedArrayBuffer(8))]);
 }
 /* Half of the calls have arguments of the kinds that they take: h a handle, p an address, n a size,
  * i a small number. */

@@ -169,9 +169,22 @@ describe('several tokens in a call', {skip}, () => {
   before(() => writeFile(path, tiny));
 
   /* An answer's tokens, ends and texts, of which a call may take `most`, and how many calls there
-   * were. */
-  function answered(most) {
-    const x = createRequire(import.meta.url)(addon).engine({}), all = [];
+   * were. watched: for watch(). */
+  function answered(most, watched) {
+    const all = [];
+    let end = 0;
+    const take = () => {
+      const taken = x.taken();
+      for (let i = 0; i < taken.length;) {
+        const piece = taken.slice(i, i += 4 + 4 * taken[i + 3]);
+        assert.equal(piece[0], 0);
+        end = piece[2];
+        all.push(piece);
+      }
+      return taken.length;
+    };
+    const x = createRequire(import.meta.url)(addon).engine({pieces: () => Number(take() > 0)});
+    if (watched) x.watch(watched);
     const bytes = array => {
       const at = x.alloc(array.byteLength);
       x.put(at, new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
@@ -189,16 +202,10 @@ describe('several tokens in a call', {skip}, () => {
     assert.equal(x.qsf_flat_answer_begin(answer), 0);
     const one = bytes(Uint32Array.of(answer));
     let calls = 0;
-    for (let end = 0; !end; calls++) {
-      const status = x.pieces(context, one, 1, most), taken = x.taken();
-      assert.ok(status === 0 || (status === PENDING && !taken.length), `${status}`);
+    for (; !end; calls++) {
+      const status = x.pieces(context, one, 1, most), taken = take();
+      assert.ok(status === 0 || (status === PENDING && !taken), `${status}`);
       assert.deepEqual(x.taken(), []);
-      for (let i = 0; i < taken.length;) {
-        const piece = taken.slice(i, i += 4 + 4 * taken[i + 3]);
-        assert.equal(piece[0], 0);
-        end = piece[2];
-        all.push(piece);
-      }
     }
     x.end();
     return {all, calls};
@@ -209,6 +216,17 @@ describe('several tokens in a call', {skip}, () => {
     assert.ok(single.calls >= MOST);
     assert.deepEqual(several.all, single.all);
     assert.ok(several.calls < MOST, `${several.calls} calls`);
+  });
+  test('are one if the thread is awaited, as its memory says', () => {
+    const counts = new Int32Array(new SharedArrayBuffer(8)), calls = () => answered(MOST, counts).calls;
+    assert.ok(calls() < MOST);
+    Atomics.add(counts, 0, 1);
+    assert.ok(calls() >= MOST);
+    Atomics.add(counts, 1, 1);
+    assert.ok(calls() < MOST);
+    for (const wrong of [undefined, new Int32Array(2), new Int32Array(new SharedArrayBuffer(12)),
+      new Uint32Array(new SharedArrayBuffer(8))])
+      assert.throws(() => answered(1, wrong ?? {}), {message: /^watch: it takes an Int32Array/});
   });
   test('have every form, in every order', async () => {
     const seen = await hostile(() => load(tiny, {threads: 1, backend: 'native'}), 60, 3);
