@@ -77,13 +77,13 @@ static qsf_gnode between(schema *s, uint32_t from, uint32_t to)
 }
 static qsf_gnode digit_text(schema *s, char c) { return qsf_g_bytes(s->b, &c, 1); }
 
-/* ".0", ".00", ... or nothing: how a whole number may end.  Without a limit, a small model that has
- * begun with zeros does not find an end. */
+/* How a whole number may end: in any writing ".0", ".00", ... or nothing.  Where it is made, nothing:
+ * many programs read no integer from "1.0". */
 static qsf_gnode whole_end(schema *s)
 {
+    if (s->plain) return s->empty;
     return maybe(s, qsf_schema_sequence(s, qsf_schema_bytes(s, "."),
-                                        times(s, qsf_schema_bytes(s, "0"), 1,
-                                              s->few_zeros ? 1 : QSF_G_NO_MOST)));
+                                        times(s, qsf_schema_bytes(s, "0"), 1, QSF_G_NO_MOST)));
 }
 static qsf_gnode no_fraction(schema *s) { return s->draft == DRAFT4 ? s->empty : whole_end(s); }
 static qsf_gnode any_fraction(schema *s, bool whole)
@@ -217,12 +217,12 @@ static qsf_gnode in_bounds(schema *s, const bound *low, const bound *high, bool 
     return out;
 }
 
-/* One number in its writings: trailing zeros. */
+/* One number, without plain in all its writings: trailing zeros. */
 static qsf_gnode equal_to(schema *s, const qsf_json_node *v)
 {
     schema_decimal x;
     if (!qsf_schema_decimal_of(v, &x)) return qsf_g_bytes(s->b, v->text, v->n);
-    const qsf_gnode zeros = times(s, qsf_schema_bytes(s, "0"), 0, s->few_zeros ? 1 : QSF_G_NO_MOST);
+    const qsf_gnode zeros = s->plain ? s->empty : times(s, qsf_schema_bytes(s, "0"), 0, QSF_G_NO_MOST);
     const qsf_gnode whole =
         qsf_schema_sequence(s, qsf_schema_bytes(s, x.minus ? "-" : ""), qsf_g_bytes(s->b, x.digits, x.whole));
     if (x.n == x.whole) return qsf_schema_sequence(s, whole, whole_end(s));
@@ -403,12 +403,12 @@ qsf_gnode qsf_schema_numbers(schema *s, const schema_leaf *leaf)
         if (!first && qsf_schema_allowed(s, p, &v, &n)) first = v, n_first = n, from = p;
     }
     /* what is excluded is excluded in all of its writings */
-    s->few_zeros = from || types == T_INTEGER;
+    s->plain = from || types == T_INTEGER;
     if (!from) {
         out = in_bounds(s, &low, &high, types == T_INTEGER);
         if (types == T_FRACTION)
             also = qsf_schema_both(s, also, qsf_g_not(s->b, in_bounds(s, &low, &high, true)));
-        s->few_zeros = false;
+        s->plain = false;
         return qsf_schema_both(s, out, also);
     }
     for (v = first; n_first; n_first--, v = qsf_json_next(v)) {
@@ -423,6 +423,6 @@ qsf_gnode qsf_schema_numbers(schema *s, const schema_leaf *leaf)
                 fits = has_number(list, n, known ? &x : NULL, v);
         if (fits) out = qsf_schema_either(s, out, equal_to(s, v));
     }
-    s->few_zeros = false;
+    s->plain = false;
     return qsf_schema_both(s, out, also);
 }

@@ -83,7 +83,7 @@ typedef struct schema {
     const qsf_json_node *at;                    /* the schema that is being made a node */
     bool                 failed, free_used;     /* unevaluated... is used somewhere */
     bool                 closed;                /* as in qsf_schema_options */
-    bool                 few_zeros;             /* numbers that are made end in one zero at most */
+    bool                 plain;                 /* numbers have no zeros after them that say nothing */
     schema_keys        **keys;                  /* [root->skip] what was read already */
     schema_base         *bases;                 /* schemas with an $id */
     uint32_t             n_bases;

@@ -163,10 +163,10 @@ TEST(types_and_values)
 {
     SCHEMA("true", "+1", "+\"a\"", "+[1,{\"a\":[]}]", "+-1.5e-3", "+null", "-", "-nul", "-[1,]", "-01",
            "- 1");
-    SCHEMA("{\"type\":\"integer\"}", "+0", "+-12", "+1.0", "-1.00", "-1.5", "-01", "-\"1\"");
+    SCHEMA("{\"type\":\"integer\"}", "+0", "+-12", "-1.0", "-1.00", "-1.5", "-01", "-\"1\"");
     SCHEMA("{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"type\":\"integer\"}", "+1", "-1.0");
     SCHEMA("{\"type\":[\"null\",\"boolean\"]}", "+null", "+true", "+false", "-0");
-    SCHEMA("{\"enum\":[1,\"a\\n\",[1],{\"b\":null}]}", "+1", "+1.0", "+\"a\\n\"", "+[1]", "+{\"b\":null}",
+    SCHEMA("{\"enum\":[1,\"a\\n\",[1],{\"b\":null}]}", "+1", "-1.0", "+\"a\\n\"", "+[1]", "+{\"b\":null}",
            "-1.00", "-[2]", "-{}", "-\"a\"");
     SCHEMA("{\"enum\":[1,2,\"a\",true],\"const\":2}", "+2", "-1", "-\"a\"");
     SCHEMA("{\"not\":{\"enum\":[1,\"a\",null]},\"type\":[\"integer\",\"string\",\"null\"]}", "+2", "-1",
@@ -181,7 +181,7 @@ TEST(types_and_values)
 TEST(numbers_stay_in_their_bounds)
 {
     SCHEMA("{\"minimum\":3,\"maximum\":120,\"type\":\"integer\"}", "+3", "+20", "+99", "+120", "-2", "-121",
-           "-1000", "--5", "-03", "+3.0", "-3.5");
+           "-1000", "--5", "-03", "-3.0", "-3.5");
     SCHEMA("{\"minimum\":-12.5,\"exclusiveMaximum\":0.25,\"type\":\"number\"}", "+-12.5", "+-12.49", "-- 1",
            "--12.51", "+0.2499", "-0.25", "-0.250", "+0", "+-0.0", "-1", "--13", "-1e3");
     SCHEMA("{\"exclusiveMinimum\":0,\"type\":\"number\"}", "-0", "-0.0", "+0.001", "+1e-7", "+5E+3", "--1",
@@ -190,7 +190,7 @@ TEST(numbers_stay_in_their_bounds)
     SCHEMA("{\"type\":\"integer\",\"exclusiveMinimum\":0.5,\"maximum\":10.9}", "+1", "+10", "-0", "-11");
     SCHEMA("{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":10,\"maximum\":1000}", "+14", "+994", "-7",
            "-15", "-1001");
-    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900.0",
+    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900", "-900.0",
            "-900.00");
     SCHEMA("{\"type\":\"number\",\"multipleOf\":0.05}", "+0.05", "+1", "+3.15", "+0.1500", "-0.01", "-1.02",
            "-3.155");
