@@ -220,7 +220,7 @@ class Together(Case):
     def test_closing_at_any_line_of_a_call_is_said(self):
         for step, call in ((1, lambda model: model.tokenize("a b")), (5, lambda model: model.embed("a")),
                            (1, lambda model: model.detokenize([97, 98])),
-                           (2, lambda model: model.chat("x", max_tokens=2, **CHAT).text)):
+                           (3, lambda model: model.chat("x", max_tokens=2, **CHAT).text)):
             want = str([call(self.load(hello()))])
             for line in range(0, 2000, 22 if os.environ.get("LD_PRELOAD") else step):
                 model, got = load(hello()), []
