@@ -26,7 +26,7 @@ static bool cpu_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; 
  * Some hosts announce them and refuse.  Windows has another call, which is not tested. */
 static bool cpu_tiles_allowed(void)
 {
-#if defined(__linux__) && defined(SYS_arch_prctl)
+#if defined(__linux__) && defined(SYS_arch_prctl) && !defined(QSF_NO_AMX)
     enum { REQUEST_COMPONENT = 0x1023, TILE_DATA = 18 };         /* ARCH_REQ_XCOMP_PERM */
     return !syscall(SYS_arch_prctl, REQUEST_COMPONENT, TILE_DATA);
 #else
