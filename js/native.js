@@ -21,7 +21,11 @@ class NativeMemory extends Memory {
   /** calls: see transport.js; watched: of a Hurry, if there is one */
   begin(calls, watched) {
     const x = this.x = this.#addon.engine({...calls, pieces: () => Number(this.meanwhile())});
-    if (watched) x.watch(watched);
+    try {
+      if (watched) x.watch(watched);
+    } catch {
+      // Bun may not tell shared memory from other: messages are then seen after 40 ms
+    }
     x.works = () => true;                       // products are the processor's own
     x.qsf_flat_model_new = () => x.model(this.#isFile);
   }

@@ -93,7 +93,7 @@ async function blobPlace(blob) {
 /* A path, or an address that has to be of a kind that can be read. */
 function named(text) {
   if (!/^(https?|file):/i.test(text)) {
-    const path = resolve(text.replace(/^~(?=$|[/\\])/, homedir()));
+    const path = resolve(text.replace(/^~(?=$|[/\\])/, () => homedir()));    // fails for some users
     const isName = /^\w[\w.-]*(\/\w[\w.-]*)?(:[\w.-]+)?$/.test(text) && !/\.(gguf|qsf)$/i.test(text);
     if (isName && !existsSync(path))
       throw new QsfError('NOT_FOUND', `${path}: no such file; a model of a hub is hf:${

@@ -8,8 +8,8 @@
 #   tools/pack_node.sh PLATFORM ADDON [FOLDER]      packs an addon that the target node_addon built
 #
 # PLATFORM is linux-x64, linux-arm64, linux-x64-musl, linux-arm64-musl or win32-x64. Those of
-# another machine are cross built with cmake/toolchains; for musl, QSF_TOOLCHAIN names a toolchain
-# file. FOLDER is that of ADDON by default.
+# another machine are cross built with cmake/toolchains; for linux-arm64-musl, QSF_TOOLCHAIN names a
+# toolchain file. FOLDER is that of ADDON by default.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: tools/pack_node.sh PLATFORM [ADDON [FOLDER]]" >&2; exit 2; }
@@ -18,6 +18,7 @@ if [ -z "$addon" ]; then
     build=${QSF_BUILD:-build}/node-$platform
     toolchain=${QSF_TOOLCHAIN-}
     case $platform-$(uname -m) in
+    linux-x64-musl-*) toolchain=${toolchain:-cmake/toolchains/x86_64-musl.cmake} ;;
     *-musl-*) [ -n "$toolchain" ] || { echo "pack_node.sh: QSF_TOOLCHAIN is not set" >&2; exit 1; } ;;
     linux-x64-x86_64 | linux-arm64-aarch64) ;;
     linux-arm64-*) toolchain=${toolchain:-cmake/toolchains/aarch64-linux.cmake} ;;

@@ -6,7 +6,8 @@
 #
 #   --out FOLDER      where the files go; it must not exist
 #   --only "PARTS"    some of: source single linux-amd64 linux-arm64 deb-amd64 deb-arm64 windows
-#                     wheel-amd64 wheel-arm64 wheel-windows npm wasi container
+#                     wheel-amd64 wheel-arm64 wheel-windows npm npm-musl wasi
+#                     container
 #   --twice           makes everything twice, and fails if a byte differs
 #   --sign KEY        signs SHA256SUMS: KEY is the file of an SSH key, or gpg's name of one
 #   --from BUILDS     takes the builds of ./test, such as build/test, instead of compiling
@@ -21,7 +22,7 @@ cd "$(dirname "$0")/.."
 usage() { say "$*"; sed -n 's/^#   //p' "$0" >&2; exit 2; }
 
 parts='source single linux-amd64 linux-arm64 deb-amd64 deb-arm64 windows wheel-amd64 wheel-arm64 wheel-windows
-    npm wasi container'
+    npm npm-musl wasi container'
 version= out= from= twice= key= draft=
 while [ $# != 0 ]; do
     case $1 in
@@ -81,6 +82,7 @@ for part in $parts; do
     wheel-windows) compiler x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
     npm) tool node nodejs; tool npm npm; tool gcc gcc
         tool aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; tool x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64 ;;
+    npm-musl) tool node nodejs; tool npm npm; tool musl-gcc musl-tools ;;
     wasi) compiler cmake cmake ;;
     *) usage "unknown part $part" ;;
     esac
@@ -177,7 +179,10 @@ npm_packages() {
     build=$(built wasm)
     packed=$(tools/pack.sh "$build")
     cp "$packed" "$files/"
-    for platform in linux-x64 linux-arm64 win32-x64; do
+    npm_native linux-x64 linux-arm64 win32-x64
+}
+npm_native() {  # platforms...
+    for platform; do
         packed=$(QSF_BUILD=$made/build tools/pack_node.sh "$platform" 2>"$made/node.log") ||
             { tail -20 "$made/node.log" >&2; die "cannot make @qsf/$platform"; }
         cp "$packed" "$files/"
@@ -204,6 +209,7 @@ part() {
     wheel-arm64) wheel aarch64-linux ;;
     wheel-windows) wheel_windows ;;
     npm) npm_packages ;;
+    npm-musl) npm_native linux-x64-musl ;;
     wasi) wasi ;;
     container) sed "s/@VERSION@/$version/g" tools/Containerfile >"$files/Containerfile" ;;
     esac
