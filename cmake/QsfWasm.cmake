@@ -100,7 +100,8 @@ function(qsf_engine_objects target)
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
     target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_CANDIDATES QSF_NO_CONVERTER
-        QSF_NO_HELP QSF_NO_RECORD QSF_NO_SAMPLER_ORDER QSF_NO_SHARES QSF_ONE_VERSION QSF_SMALL_CODE)
+        QSF_NO_EAGLE QSF_NO_HELP QSF_NO_RECORD QSF_NO_SAMPLER_ORDER QSF_NO_SHARES QSF_ONE_VERSION
+        QSF_SMALL_CODE)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 

@@ -43,10 +43,10 @@ static uint64_t embedding_part(const qsf_matrix_place *p, const qsf_embedding_pl
 
 uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
 {
-    const qsf_matrix_place place = qsf_place_embedding(s);
     qsf_embedding e = { .n_batch = plan->n_batch };
     qsf_piece list[ROWS_PIECES];
-    if (!plan->streams) return 0;
+    if (!plan->streams) return 0;               /* a head may have no embedding at all */
+    const qsf_matrix_place place = qsf_place_embedding(s);
     rows_pieces(&e, s, list);
     uint64_t streams = qsf_stream_bytes(s, place.unit, 1, embedding_part(&place, plan));
     if (table_cols(s)) streams += qsf_stream_bytes(s, place.unit, 1, qsf_place_table(s).strip_bytes);

@@ -46,11 +46,13 @@ static const qsf_arch_alias alias_qwen3next[] = {
     { "attn_qkv.weight", QSF_K_MIX_IN, false }, { "ssm_ba.weight", QSF_K_MIX_BETA, false },
     { "post_attention_norm.weight", QSF_K_FFN_NORM, false }, { 0 },
 };
+#if !defined(QSF_NO_EAGLE)
 /* What its matrices read is normed where embedding and state are joined. */
 static const qsf_arch_alias alias_eagle3[] = {
     { "attn_norm.weight", QSF_K_MTP_EMBD_NORM, false }, { "attn_norm_2.weight", QSF_K_MTP_STATE_NORM, false },
     { 0 },
 };
+#endif
 
 const qsf_arch qsf_archs[] = {
     { .name = "llama", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
@@ -317,8 +319,10 @@ const qsf_arch qsf_archs[] = {
       .mixer = QSF_MIXER_DELTA_NET, .experts = QSF_EXPERTS_SHARED, .router_norm = true,
       .has = QSF_HAS_INTERVAL | QSF_HAS_GATE | QSF_HAS_NEIGHBOURS,
       .need = QSF_KINDS_QK_NORM | QSF_KIND(SHARED_ROUTER), .ff_of_used = true, .aliases = alias_qwen3next },
+#if !defined(QSF_NO_EAGLE)
     { .name = "eagle3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
       .longrope = true, .eagle = true, .aliases = alias_eagle3 },
+#endif
     { .name = NULL },
 };
 #undef ENCODER_NEED

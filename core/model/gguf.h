@@ -145,12 +145,18 @@ typedef struct gguf_mtp_place {
 gguf_mtp_place qsf_gguf_mtp_place(const gguf *g, gguf_text name, int64_t layer, gguf_text rest);
 
 /* ---- core/model/gguf_eagle.c ---- */
+#if defined(QSF_NO_EAGLE)               /* of a program that can give no model a head */
+static inline qsf_status qsf_gguf_eagle(gguf *g, qsf_error *err) { (void)g, (void)err; return QSF_OK; }
+static inline qsf_status qsf_gguf_eagle_words(gguf *g, qsf_error *err) { (void)g, (void)err; return QSF_OK; }
+static inline const char *qsf_gguf_eagle_name(const gguf *g, uint32_t k) { (void)g, (void)k; return ""; }
+#else
 /* The keys of an EAGLE 3 head; needs the sizes.  Nothing for other architectures. */
 qsf_status qsf_gguf_eagle(gguf *g, qsf_error *err);
 /* Its tokens: those of its embedding, those that its logits are for; needs the vocabulary. */
 qsf_status qsf_gguf_eagle_words(gguf *g, qsf_error *err);
 /* What its files call a tensor. */
 const char *qsf_gguf_eagle_name(const gguf *g, uint32_t kind);
+#endif
 
 /* ---- core/model/gguf_family.c ---- */
 /* What the architecture alone gives a meaning; needs all other hparams. */

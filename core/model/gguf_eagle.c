@@ -4,6 +4,8 @@
 #include "model/gguf.h"
 #include "model/source_read.h"
 
+#if !defined(QSF_NO_EAGLE)
+
 enum { EAGLE_MOST_LAYER = 1 << 16, EAGLE_IDS_READ = 512 };
 
 static qsf_status eagle_taps(const gguf *g, qsf_error *err)
@@ -93,3 +95,4 @@ qsf_status qsf_gguf_eagle_words(gguf *g, qsf_error *err)
     hp->n_words = embd ? (uint32_t)embd->dims[1] : 0;
     return ids ? eagle_ids(g, ids, err) : QSF_OK;
 }
+#endif

@@ -5,6 +5,8 @@
 #include "turn/eagle.h"
 #include "engine/step.h"
 
+#if !defined(QSF_NO_EAGLE)
+
 static qsf_status eagle_check_tokens(const qsf_model *m, const qsf_model *head, qsf_error *err)
 {
     const qsf_source *a = m->source, *b = head->source;
@@ -91,3 +93,4 @@ qsf_status qsf_eagle_compute(qsf_eagle *e, const qsf_row *rows, size_t n, const 
     }
     return qsf_compute_eagle(e->layer, rows, n, &from);
 }
+#endif

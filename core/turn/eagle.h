@@ -15,6 +15,33 @@ typedef struct qsf_eagle {
     float         *embd;            /* [rows + 1][n_embd] embeddings of a batch of the head, a spare row */
 } qsf_eagle;
 
+#if defined(QSF_NO_EAGLE)               /* no model is a head */
+static inline qsf_status qsf_eagle_check(const qsf_model *m, const qsf_model *head, qsf_error *err)
+{
+    (void)m, (void)head, (void)err;
+    return QSF_OK;
+}
+static inline qsf_status qsf_eagle_check_context(const qsf_context *c, qsf_error *err)
+{
+    (void)c, (void)err;
+    return QSF_OK;
+}
+static inline uint64_t qsf_eagle_floats(const qsf_hparams *head, uint32_t n_batch, uint32_t rows)
+{
+    (void)head, (void)n_batch, (void)rows;
+    return 0;
+}
+static inline void qsf_eagle_init(qsf_eagle *e, qsf_context *c, qsf_context *layer, float *floats)
+{
+    (void)e, (void)c, (void)layer, (void)floats;
+}
+static inline qsf_status qsf_eagle_compute(qsf_eagle *e, const qsf_row *rows, size_t n, const float *states,
+                                           bool own)
+{
+    (void)e, (void)rows, (void)n, (void)states, (void)own;
+    return QSF_E_UNSUPPORTED;
+}
+#else
 /* Whether the head is one for this model. */
 qsf_status qsf_eagle_check(const qsf_model *m, const qsf_model *head, qsf_error *err);
 /* The same of what the contexts can do. */
@@ -25,6 +52,7 @@ uint64_t   qsf_eagle_floats(const qsf_hparams *head, uint32_t n_batch, uint32_t 
 void       qsf_eagle_init(qsf_eagle *e, qsf_context *c, qsf_context *layer, float *floats);
 /* Computes rows of the head, as qsf_compute_eagle. */
 qsf_status qsf_eagle_compute(qsf_eagle *e, const qsf_row *rows, size_t n, const float *states, bool own);
+#endif
 /* The model's token that the head means by its own. */
 static inline int32_t qsf_eagle_token(const qsf_eagle *e, int32_t id) { return e->ids ? e->ids[id] : id; }
 
