@@ -77,7 +77,7 @@ static qsf_gnode between(schema *s, uint32_t from, uint32_t to)
 }
 static qsf_gnode digit_text(schema *s, char c) { return qsf_g_bytes(s->b, &c, 1); }
 
-/* How a whole number may end: in any writing ".0", ".00", ... or nothing.  Where it is made, nothing:
+/* How a whole number may end: in any writing ".0", ".00", ... or nothing.  plain: only nothing, as
  * many programs read no integer from "1.0". */
 static qsf_gnode whole_end(schema *s)
 {

@@ -190,8 +190,8 @@ TEST(numbers_stay_in_their_bounds)
     SCHEMA("{\"type\":\"integer\",\"exclusiveMinimum\":0.5,\"maximum\":10.9}", "+1", "+10", "-0", "-11");
     SCHEMA("{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":10,\"maximum\":1000}", "+14", "+994", "-7",
            "-15", "-1001");
-    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900", "-900.0",
-           "-900.00");
+    SCHEMA("{\"type\":\"integer\",\"multipleOf\":300}", "+0", "+300", "+-600", "-30", "-100", "+900",
+           "-900.0", "-900.00");
     SCHEMA("{\"type\":\"number\",\"multipleOf\":0.05}", "+0.05", "+1", "+3.15", "+0.1500", "-0.01", "-1.02",
            "-3.155");
     SCHEMA("{\"type\":\"number\",\"multipleOf\":2.5}", "+0", "+2.5", "+5", "+10.0", "-2", "-0.5");
