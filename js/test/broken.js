@@ -10,7 +10,7 @@ const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
   thread: ['engine.js', /__stack_pointer\.value = isWide.*?(?=;)/, NO_STACK],
   engine: ['batches.js', /memory\.x\.qsf_flat_step\(/, `(memory.x.${NO_STACK}, memory.x.qsf_flat_step)(`],
-  node: ['worker-node.js', /parentPort\.on\('message', serve\(/,
+  node: ['worker-node.js', /parentPort\.on\('message', message =>/,
     `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
   reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/,
     `let n = 0;\n  parentPort.on('message', m => ` +
