@@ -147,9 +147,11 @@ class Names(Case):
     def test_errors(self):
         self.hub()
         for name, code, *says in (
-                ("hf:owner/none", "IO", "401"), ("owner/none", "IO", "no file owner/none exists"),
+                ("hf:owner/none", "NOT_FOUND", "401"),
+                ("owner/none", "NOT_FOUND", "no file owner/none exists"),
                 ("hf:owner/tiny-GGUF:Q5_K_M", "NOT_FOUND", "F16"), ("gated/tiny", "IO", "403"),
-                ("private/tiny", "IO", "HF_TOKEN"), ("hf:owner", "ARGUMENT"), ("hf:a/b/../c", "ARGUMENT"),
+                ("private/tiny", "NOT_FOUND", "HF_TOKEN"), ("hf:owner", "ARGUMENT"),
+                ("hf:a/b/../c", "ARGUMENT"),
                 ("folder/model.gguf", "NOT_FOUND", "no such file"),
                 ("./owner/none", "NOT_FOUND", "no such file")):
             with self.refused(code, *says):
