@@ -46,7 +46,7 @@ commit=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 TZ=UTC LC_ALL=C
 export SOURCE_DATE_EPOCH TZ LC_ALL
-CMAKE_BUILD_PARALLEL_LEVEL=${QSF_JOBS:-$(nproc)}        # of the wheels, which pip builds
+CMAKE_BUILD_PARALLEL_LEVEL=${QSF_JOBS:-$(nproc 2>/dev/null || echo 2)}     # of the wheels, which pip builds
 export CMAKE_BUILD_PARALLEL_LEVEL
 maintainer=${QSF_MAINTAINER:-$(git log -1 --format="%an <%ae>")}
 umask 022
