@@ -37,7 +37,7 @@ void qsf_scan_avx512(qsf_kernels *k);
 void qsf_sample_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
-/* AMX, where a program can be allowed to use it: the compiler and its assembler must know it, too
+/* AMX, on systems that can allow a program to use it; the compiler and its assembler must know it
  * (CMake defines QSF_NO_AMX if the latter does not). */
 #if defined(__x86_64__) && defined(__linux__) && !defined(QSF_NO_AMX) && defined(__has_include)
 #  if __has_include(<amxint8intrin.h>) || __has_include(<amxintrin.h>)   /* GCC's, Clang's */

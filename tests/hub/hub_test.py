@@ -357,7 +357,8 @@ class Addresses(Case):
 
         def pull(url):
             return subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf"), "pull", url], text=True,
-                                  capture_output=True, env=self.env("http://127.0.0.1:9", QSF_CACHE=str(self.home)))
+                                  capture_output=True,
+                                  env=self.env("http://127.0.0.1:9", QSF_CACHE=str(self.home)))
         for header, before in (("ETag", 3), ("Last-Modified", 1)):
             asked = []
 

@@ -460,7 +460,6 @@ class AsyncChatCompletions(_Completions):
         answers = await _all([requests.model.achat(messages, **one) for one in each])
         return requests.whole_chat(answers, options)
 
-
     async def parse(self, *, response_format: Any, **given: Any) -> Any:
         return await self.create(response_format=_parsed_into(response_format), **given)
 

@@ -82,7 +82,6 @@ class LlamaRAMCache:
 LlamaCache = LlamaDiskCache = LlamaRAMCache
 
 
-
 def _closed(schema: Any) -> Any:
     """A schema as llama.cpp reads it: an object that names its properties has no others, unless the schema
     has a keyword for others."""

@@ -29,7 +29,7 @@ rom_gdt:
 rom_gdt_at:
     .word 23
     .long 0xffff0000 + rom_gdt - rom
-    .org rom + 0xfff0                   /* where the processor begins */
+    .org rom + 0xfff0                   /* the first instruction after a reset */
     jmp rom
     .org rom + 0x10000
 
@@ -37,7 +37,7 @@ rom_gdt_at:
     .code32
 start:
     movl $stack_end, %esp
-    movl $level3 + 3, level4            /* 1 GB as it is, in pages of 2 MB */
+    movl $level3 + 3, level4            /* 1 GB, identity-mapped in pages of 2 MB */
     movl $level2 + 3, level3
     xorl %ecx, %ecx
 1:  movl %ecx, %eax
